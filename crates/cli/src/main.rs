@@ -1,0 +1,2 @@
+//! The `iolane` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Asynchronous I/O with priorities for databases on Linux.
