@@ -7,6 +7,22 @@
 //! an argument, so that the same calls give the same decisions.
 #![forbid(unsafe_code)]
 
+mod config;
+mod fifo;
+mod merge;
+mod policy;
+mod position;
+mod queue;
 mod request;
+mod scheduler;
+mod window;
 
+pub use config::{
+    Config, ConfigError, Deadline, LevelConfig, PAPER_DEADLINES_NS, PAPER_DEADLINES_SERVICE_TIMES,
+    Policy, WindowConfig,
+};
 pub use request::{Direction, Kind, Level, Request, RequestId};
+pub use scheduler::{
+    Batch, EnqueueError, Member, REQUEST_BYTES_MAX, Scheduler, Snapshot, Transfer,
+};
+pub use window::WindowState;

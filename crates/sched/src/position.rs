@@ -1,0 +1,357 @@
+//! Requests sorted by position: a treap whose nodes are also threaded in order.
+//!
+//! The nodes live in one table, indexed by slot, shared by all trees of a
+//! scheduler (a request is in at most one of them), so that inserting and
+//! removing allocate nothing. The thread makes the neighbours of a request,
+//! which merging looks at for each dispatched one, two loads away. A treap
+//! (Seidel and Aragon 1996) because insertion and removal are one descent and
+//! one loop each, without the rotation cases of a red-black tree.
+
+/// "No slot" in every link of this crate.
+pub(crate) const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Node {
+    offset: u64,
+    end: u64,
+    file: u32,
+    weight: u32,
+    left: u32,
+    right: u32,
+    prev: u32,
+    next: u32,
+}
+
+const EMPTY: Node = Node {
+    offset: 0,
+    end: 0,
+    file: 0,
+    weight: 0,
+    left: NIL,
+    right: NIL,
+    prev: NIL,
+    next: NIL,
+};
+
+/// The nodes of all trees of one scheduler.
+pub(crate) struct Positions {
+    nodes: Vec<Node>,
+    random: u32,
+}
+
+/// One tree. Its nodes are in a [`Positions`].
+#[derive(Clone, Copy)]
+pub(crate) struct PositionTree {
+    root: u32,
+    count: u32,
+    /// Longest range since the tree was last empty: how far before a position
+    /// a range that reaches over it can begin.
+    length_max: u64,
+}
+
+/// Where a child link is kept.
+#[derive(Clone, Copy)]
+enum Link {
+    Root,
+    Left(u32),
+    Right(u32),
+}
+
+impl Positions {
+    pub(crate) fn new() -> Positions {
+        Positions {
+            nodes: Vec::new(),
+            random: 0x9e37_79b9,
+        }
+    }
+
+    /// Makes room for slots up to `slots`.
+    pub(crate) fn grow(&mut self, slots: usize) {
+        if self.nodes.len() < slots {
+            self.nodes.resize(slots, EMPTY);
+        }
+    }
+
+    /// The slot after `slot` in its tree, or [`NIL`].
+    pub(crate) fn next(&self, slot: u32) -> u32 {
+        self.nodes[slot as usize].next
+    }
+
+    /// The slot before `slot` in its tree, or [`NIL`].
+    pub(crate) fn prev(&self, slot: u32) -> u32 {
+        self.nodes[slot as usize].prev
+    }
+
+    fn node(&self, slot: u32) -> &Node {
+        &self.nodes[slot as usize]
+    }
+
+    fn node_mut(&mut self, slot: u32) -> &mut Node {
+        &mut self.nodes[slot as usize]
+    }
+
+    /// Order of two slots: by file and offset; equal ranges by slot.
+    fn before(&self, a: u32, b: u32) -> bool {
+        let (x, y) = (self.node(a), self.node(b));
+        (x.file, x.offset, a) < (y.file, y.offset, b)
+    }
+
+    /// xorshift32 (Marsaglia 2003): balance needs no better, and the same
+    /// calls must give the same tree.
+    fn weight(&mut self) -> u32 {
+        let mut x = self.random;
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        self.random = x;
+        x
+    }
+}
+
+impl PositionTree {
+    pub(crate) const fn new() -> PositionTree {
+        PositionTree {
+            root: NIL,
+            count: 0,
+            length_max: 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn set(&mut self, nodes: &mut Positions, link: Link, slot: u32) {
+        match link {
+            Link::Root => self.root = slot,
+            Link::Left(parent) => nodes.node_mut(parent).left = slot,
+            Link::Right(parent) => nodes.node_mut(parent).right = slot,
+        }
+    }
+
+    /// Adds `slot` with its range. It must be in no tree.
+    pub(crate) fn insert(
+        &mut self,
+        nodes: &mut Positions,
+        slot: u32,
+        file: u32,
+        offset: u64,
+        end: u64,
+    ) {
+        let weight = nodes.weight();
+        *nodes.node_mut(slot) = Node {
+            offset,
+            end,
+            file,
+            weight,
+            ..EMPTY
+        };
+        self.length_max = self.length_max.max(end - offset);
+        self.count += 1;
+
+        let (mut link, mut at) = (Link::Root, self.root);
+        let (mut prev, mut next) = (NIL, NIL);
+        while at != NIL && nodes.node(at).weight >= weight {
+            if nodes.before(slot, at) {
+                next = at;
+                link = Link::Left(at);
+                at = nodes.node(at).left;
+            } else {
+                prev = at;
+                link = Link::Right(at);
+                at = nodes.node(at).right;
+            }
+        }
+        self.set(nodes, link, slot);
+        // Split the rest of the path into what lies left and right of `slot`.
+        let (mut left, mut right) = (Link::Left(slot), Link::Right(slot));
+        while at != NIL {
+            if nodes.before(slot, at) {
+                next = at;
+                self.set(nodes, right, at);
+                right = Link::Left(at);
+                at = nodes.node(at).left;
+            } else {
+                prev = at;
+                self.set(nodes, left, at);
+                left = Link::Right(at);
+                at = nodes.node(at).right;
+            }
+        }
+        self.set(nodes, left, NIL);
+        self.set(nodes, right, NIL);
+
+        nodes.node_mut(slot).prev = prev;
+        nodes.node_mut(slot).next = next;
+        if prev != NIL {
+            nodes.node_mut(prev).next = slot;
+        }
+        if next != NIL {
+            nodes.node_mut(next).prev = slot;
+        }
+    }
+
+    /// Takes `slot` out. It must be in this tree.
+    pub(crate) fn remove(&mut self, nodes: &mut Positions, slot: u32) {
+        let (mut link, mut at) = (Link::Root, self.root);
+        while at != slot {
+            debug_assert_ne!(at, NIL, "slot is not in this tree");
+            if nodes.before(slot, at) {
+                link = Link::Left(at);
+                at = nodes.node(at).left;
+            } else {
+                link = Link::Right(at);
+                at = nodes.node(at).right;
+            }
+        }
+        let Node {
+            mut left,
+            mut right,
+            prev,
+            next,
+            ..
+        } = *nodes.node(slot);
+        loop {
+            if left == NIL || right == NIL {
+                self.set(nodes, link, if left == NIL { right } else { left });
+                break;
+            }
+            if nodes.node(left).weight >= nodes.node(right).weight {
+                self.set(nodes, link, left);
+                link = Link::Right(left);
+                left = nodes.node(left).right;
+            } else {
+                self.set(nodes, link, right);
+                link = Link::Left(right);
+                right = nodes.node(right).left;
+            }
+        }
+        if prev != NIL {
+            nodes.node_mut(prev).next = next;
+        }
+        if next != NIL {
+            nodes.node_mut(next).prev = prev;
+        }
+        self.count -= 1;
+        if self.count == 0 {
+            self.length_max = 0;
+        }
+    }
+
+    /// The first slot at or after a position, or [`NIL`].
+    pub(crate) fn at_or_after(&self, nodes: &Positions, file: u32, offset: u64) -> u32 {
+        let (mut at, mut found) = (self.root, NIL);
+        while at != NIL {
+            let node = nodes.node(at);
+            if (node.file, node.offset) >= (file, offset) {
+                found = at;
+                at = node.left;
+            } else {
+                at = node.right;
+            }
+        }
+        found
+    }
+
+    /// The first slot of all, or [`NIL`].
+    pub(crate) fn first(&self, nodes: &Positions) -> u32 {
+        self.at_or_after(nodes, 0, 0)
+    }
+
+    /// A slot whose range overlaps `offset..end` of `file` and which `accept`
+    /// takes. Costs one descent and a walk over the ranges that begin within
+    /// the tree's longest range before `end`.
+    pub(crate) fn overlapping(
+        &self,
+        nodes: &Positions,
+        file: u32,
+        offset: u64,
+        end: u64,
+        mut accept: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let (mut at, mut last) = (self.root, NIL);
+        while at != NIL {
+            let node = nodes.node(at);
+            if (node.file, node.offset) < (file, end) {
+                last = at;
+                at = node.right;
+            } else {
+                at = node.left;
+            }
+        }
+        while last != NIL {
+            let node = nodes.node(last);
+            if node.file != file || node.offset + self.length_max <= offset {
+                return None;
+            }
+            if node.end > offset && accept(last) {
+                return Some(last);
+            }
+            last = node.prev;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn in_order(tree: &PositionTree, nodes: &Positions) -> Vec<u32> {
+        let mut slots = Vec::new();
+        let mut at = tree.first(nodes);
+        let mut before = NIL;
+        while at != NIL {
+            assert_eq!(nodes.prev(at), before);
+            slots.push(at);
+            before = at;
+            at = nodes.next(at);
+        }
+        slots
+    }
+
+    proptest! {
+        /// Against a sorted set: same order, same neighbours, same overlaps.
+        #[test]
+        fn behaves_as_a_sorted_set(
+            steps in prop::collection::vec((0u32..64, 0u32..3, 0u64..200, 1u64..40), 1..300)
+        ) {
+            let mut nodes = Positions::new();
+            nodes.grow(64);
+            let mut tree = PositionTree::new();
+            let mut model: BTreeSet<(u32, u64, u32)> = BTreeSet::new();
+            let mut ranges = [None::<(u32, u64, u64)>; 64];
+            for (slot, file, offset, length) in steps {
+                match ranges[slot as usize].take() {
+                    Some((file, offset, _)) => {
+                        tree.remove(&mut nodes, slot);
+                        model.remove(&(file, offset, slot));
+                    }
+                    None => {
+                        tree.insert(&mut nodes, slot, file, offset, offset + length);
+                        model.insert((file, offset, slot));
+                        ranges[slot as usize] = Some((file, offset, offset + length));
+                    }
+                }
+                let expected: Vec<u32> = model.iter().map(|&(_, _, slot)| slot).collect();
+                prop_assert_eq!(in_order(&tree, &nodes), expected);
+                let after = model.range((file, offset, 0)..).next().map_or(NIL, |&(_, _, s)| s);
+                prop_assert_eq!(tree.at_or_after(&nodes, file, offset), after);
+                let mut found: Vec<u32> = Vec::new();
+                tree.overlapping(&nodes, file, offset, offset + length, |slot| {
+                    found.push(slot);
+                    false
+                });
+                found.sort_unstable();
+                let overlapping: Vec<u32> = (0..64)
+                    .filter(|&slot| ranges[slot as usize].is_some_and(|(f, start, end)| {
+                        f == file && start < offset + length && end > offset
+                    }))
+                    .collect();
+                prop_assert_eq!(found, overlapping);
+            }
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! The state machine.
+
+use crate::config::{Config, ConfigError, Deadline, Policy, WindowConfig};
+use crate::merge;
+use crate::policy::lanes::{Lanes, Room};
+use crate::policy::{Sweep, deadline, noop, prio_deadline};
+use crate::position::NIL;
+use crate::queue::{Layout, Place, Queue, Slot};
+use crate::request::{Kind, Level, Request, RequestId};
+use crate::window::{Sample, Window, WindowState};
+use std::ops::Range;
+
+/// Longest request: what the kernel transfers in one call (`MAX_RW_COUNT`,
+/// 2 GiB less a page) rounded down.
+pub const REQUEST_BYTES_MAX: u32 = 1 << 30;
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnqueueError {
+    /// The level's allocation group is used up. Try again when requests of
+    /// this level have gone to the device.
+    #[error(
+        "{limit} requests of level {level} are queued, which is the limit of its allocation group"
+    )]
+    GroupFull {
+        /// The level.
+        level: Level,
+        /// Its limit.
+        limit: u32,
+    },
+    /// A read or write of 0 bytes, one longer than [`REQUEST_BYTES_MAX`], one
+    /// whose end is beyond 2^63, or a sync with a range.
+    #[error("a request for {length} bytes at {offset} is not valid")]
+    Range {
+        /// Its offset.
+        offset: u64,
+        /// Its length.
+        length: u32,
+    },
+}
+
+/// One I/O for the device: one request, or several neighbours merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Names it in [`Scheduler::complete`].
+    pub id: RequestId,
+    /// What it does.
+    pub kind: Kind,
+    /// On which file.
+    pub file: u32,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes from the first to the last, gaps included; 0 for a sync.
+    pub length: u32,
+    /// The most urgent level of its members.
+    pub level: Level,
+    /// Its requests in [`Batch::members`], in position order. Between two
+    /// there may be a gap, in reads only.
+    pub members: Range<usize>,
+}
+
+/// One request inside a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The request.
+    pub id: RequestId,
+    /// Its first byte.
+    pub offset: u64,
+    /// Its bytes.
+    pub length: u32,
+    /// When it was submitted.
+    pub enqueued_ns: u64,
+}
+
+/// What [`Scheduler::dispatch`] fills. Reuse one: it keeps its memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// To hand to the device, in this order.
+    pub transfers: Vec<Transfer>,
+    /// Their requests.
+    pub members: Vec<Member>,
+}
+
+impl Batch {
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.transfers.clear();
+        self.members.clear();
+    }
+
+    /// The requests of one of its transfers.
+    pub fn members_of(&self, transfer: &Transfer) -> &[Member] {
+        &self.members[transfer.members.clone()]
+    }
+}
+
+/// A look at a scheduler's state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Which rule is in force.
+    pub policy: Policy,
+    /// Requests queued, per level.
+    pub queued: [u32; Level::COUNT],
+    /// Transfers in flight, per level.
+    pub in_flight: [u32; Level::COUNT],
+    /// Requests behind an earlier one that they overlap (also in `queued`).
+    pub held: u32,
+    /// Requests that went to the device inside another one's transfer.
+    pub merged: u64,
+    /// Requests dispatched because their deadline had passed or later.
+    pub expired: u64,
+    /// What was learned of the device.
+    pub window: WindowState,
+}
+
+/// What is with the device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flight {
+    pub transfers: u32,
+    pub cost_ns: u64,
+    pub levels: [u32; Level::COUNT],
+}
+
+/// Decides which request goes to one device next. See the crate's page.
+///
+/// Not thread-safe by itself: put it behind the device's lock. No method
+/// blocks or allocates in the steady state; the tables grow, by doubling, to
+/// the most requests that were ever outstanding.
+pub struct Scheduler {
+    config: Config,
+    queue: Queue,
+    sweep: Sweep,
+    lanes: Lanes,
+    window: Window,
+    flight: Flight,
+    merged: u64,
+    expired: u64,
+}
+
+impl Scheduler {
+    /// A scheduler for one idle device.
+    ///
+    /// # Errors
+    /// A setting out of its range.
+    pub fn new(config: Config) -> Result<Scheduler, ConfigError> {
+        config.validate()?;
+        Ok(Scheduler {
+            queue: Queue::new(Layout::of(config.policy)),
+            sweep: Sweep::default(),
+            lanes: Lanes::default(),
+            window: Window::new(config.window),
+            flight: Flight::default(),
+            merged: 0,
+            expired: 0,
+            config,
+        })
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Takes a request. It goes to the device when [`dispatch`] says so.
+    ///
+    /// # Errors
+    /// [`EnqueueError::GroupFull`] when the level has as many queued as it may,
+    /// [`EnqueueError::Range`] when the range makes no sense. Nothing changed.
+    ///
+    /// [`dispatch`]: Scheduler::dispatch
+    pub fn enqueue(&mut self, now_ns: u64, request: Request) -> Result<RequestId, EnqueueError> {
+        check_range(&request)?;
+        let level = request.level;
+        let limit = self.config.levels[level.index()].queued_max;
+        if self.queue.queued[level.index()] >= limit {
+            return Err(EnqueueError::GroupFull { level, limit });
+        }
+        let blocker = self.queue.conflict(&request, u64::MAX);
+        let slot = self.queue.allocate(now_ns, request);
+        match blocker {
+            Some(blocker) => {
+                self.queue.hold(slot, blocker);
+                self.inherit(slot, level);
+            }
+            None => {
+                let deadline_ns = deadline_ns(&self.config, &self.window, self.queue.slot(slot))
+                    .max(self.queue.list_deadline_ns_max(&request));
+                self.queue.queue(slot, deadline_ns);
+            }
+        }
+        Ok(self.queue.id(slot))
+    }
+
+    /// The fast path of a thread that is about to wait for `request`: if it
+    /// may go to the device at once, it is in flight when this returns, as a
+    /// transfer of its own that [`complete`](Scheduler::complete) ends. `None`
+    /// says that it must queue, and changes nothing.
+    pub fn start(&mut self, now_ns: u64, request: Request) -> Option<RequestId> {
+        if check_range(&request).is_err() || !self.may_start(&request) {
+            return None;
+        }
+        let slot = self.queue.allocate(now_ns, request);
+        self.depart(now_ns, slot, request.length);
+        Some(self.queue.id(slot))
+    }
+
+    /// Whether `request` could overtake everything queued.
+    fn may_start(&self, request: &Request) -> bool {
+        if self.flight.transfers >= self.config.in_flight_max {
+            return false;
+        }
+        let first = match self.config.policy {
+            // Nothing may be queued that the policy would take before it; and
+            // the window of these policies knows no levels.
+            Policy::Noop | Policy::Deadline | Policy::PrioDeadline => {
+                self.has_room(Level::Background) && !self.has_queued()
+            }
+            Policy::Lanes => {
+                self.has_room(request.level)
+                    && (0..=request.level.index()).all(|level| self.queue.list_head(level) == NIL)
+            }
+        };
+        first && self.queue.conflict(request, u64::MAX).is_none()
+    }
+
+    /// Appends to `batch` what should go to the device now, in order, and
+    /// counts it as in flight. Returns how many transfers it appended.
+    pub fn dispatch(&mut self, now_ns: u64, batch: &mut Batch) -> usize {
+        let before = batch.transfers.len();
+        self.window.advance(now_ns);
+        loop {
+            let slot = self.pick(now_ns);
+            if slot == NIL {
+                return batch.transfers.len() - before;
+            }
+            if self.queue.deadline_ns(slot) <= now_ns {
+                self.expired += 1;
+            }
+            self.build(now_ns, slot, batch);
+        }
+    }
+
+    fn pick(&mut self, now_ns: u64) -> u32 {
+        if self.config.policy == Policy::Lanes {
+            let room = LanesRoom {
+                window: &self.window,
+                flight: &self.flight,
+                in_flight_max: self.config.in_flight_max,
+            };
+            return self.lanes.pick(
+                &self.queue,
+                &self.config.levels,
+                self.config.rotational,
+                &room,
+                now_ns,
+            );
+        }
+        if !self.has_room(Level::Background) {
+            return NIL;
+        }
+        match self.config.policy {
+            Policy::Noop => noop::pick(&self.queue),
+            Policy::Deadline => deadline::pick(&mut self.sweep, &self.queue, now_ns),
+            _ => prio_deadline::pick(&mut self.sweep, &self.queue, now_ns),
+        }
+    }
+
+    fn has_room(&self, level: Level) -> bool {
+        LanesRoom {
+            window: &self.window,
+            flight: &self.flight,
+            in_flight_max: self.config.in_flight_max,
+        }
+        .has_room(level)
+    }
+
+    /// Makes a transfer of `slot` and its neighbours, and sends it.
+    fn build(&mut self, now_ns: u64, slot: u32, batch: &mut Batch) {
+        let span = merge::collect(&self.queue, &self.config, slot);
+        let first_member = batch.members.len();
+        let (mut at, mut last, mut level) = (span.first, NIL, Level::Background);
+        let mut end = 0;
+        for _ in 0..span.count {
+            let next = self.queue.positions.next(at);
+            self.queue.unqueue(at);
+            let entry = self.queue.slot(at);
+            let request = entry.request;
+            level = level.min(request.level);
+            end = request.offset + u64::from(request.length);
+            batch.members.push(Member {
+                id: self.queue.id(at),
+                offset: request.offset,
+                length: request.length,
+                enqueued_ns: entry.enqueued_ns,
+            });
+            if last != NIL {
+                self.queue.ride(now_ns, last, at);
+            }
+            (last, at) = (at, next);
+        }
+        self.merged += u64::from(span.count - 1);
+
+        let head = self.queue.slot(span.first).request;
+        let length = (end - head.offset) as u32;
+        self.queue.set_level(span.first, level);
+        self.depart(now_ns, span.first, length);
+        if let Some(direction) = crate::queue::direction(head.kind) {
+            self.sweep.dispatched(direction, head.file, end);
+            self.lanes.dispatched(level, direction, head.file, end);
+        }
+        batch.transfers.push(Transfer {
+            id: self.queue.id(span.first),
+            kind: head.kind,
+            file: head.file,
+            offset: head.offset,
+            length,
+            level,
+            members: first_member..batch.members.len(),
+        });
+    }
+
+    /// Counts the transfer of `head` as in flight.
+    fn depart(&mut self, now_ns: u64, head: u32, length: u32) {
+        let request = self.queue.slot(head).request;
+        self.queue
+            .depart(now_ns, head, request.offset + u64::from(length));
+        let cost_ns = self.window.cost_ns(request.kind, length);
+        self.queue.set_cost(head, cost_ns);
+        self.window
+            .departed(now_ns, &self.flight, request.level, cost_ns);
+        self.flight.transfers += 1;
+        self.flight.cost_ns += cost_ns;
+        self.flight.levels[request.level.index()] += 1;
+    }
+
+    /// Reports that a transfer has ended. Its requests are finished and their
+    /// ids stale. `ok` is false if it failed: then its time teaches nothing.
+    ///
+    /// # Panics
+    /// If `transfer` is not in flight.
+    pub fn complete(&mut self, now_ns: u64, transfer: RequestId, ok: bool) {
+        let head = self
+            .queue
+            .find(transfer)
+            .filter(|&slot| self.queue.slot(slot).place == Place::Head)
+            .expect("completing a transfer that is not in flight");
+        let entry = *self.queue.slot(head);
+        let cost_ns = self.queue.cost_ns(head);
+        let length = self.queue.transfer_length(head);
+        self.flight.transfers -= 1;
+        self.flight.cost_ns -= cost_ns;
+        self.flight.levels[entry.request.level.index()] -= 1;
+        let queued = self.queue.queued.iter().sum();
+        self.window.completed(
+            now_ns,
+            &self.flight,
+            &Sample {
+                kind: entry.request.kind,
+                level: entry.request.level,
+                bytes: length,
+                cost_ns,
+                dispatched_ns: entry.dispatched_ns,
+                ok,
+                queued,
+            },
+        );
+        let (config, window) = (&self.config, &self.window);
+        self.queue
+            .arrive(head, |slot| deadline_ns(config, window, slot));
+    }
+
+    /// Gives a request a more urgent level, because something now waits for
+    /// it; also those that it waits for. Returns whether it was outstanding
+    /// and is now at least as urgent as asked; a request in flight cannot be
+    /// hurried, and counts as such.
+    pub fn promote(&mut self, id: RequestId, level: Level) -> bool {
+        let Some(slot) = self.queue.find(id) else {
+            return false;
+        };
+        self.raise(slot, level);
+        self.inherit(slot, level);
+        true
+    }
+
+    fn raise(&mut self, slot: u32, level: Level) {
+        let entry = self.queue.slot(slot);
+        let waits = matches!(entry.place, Place::Queued | Place::Held);
+        if waits && level < entry.request.level {
+            let mut raised = *entry;
+            raised.request.level = level;
+            let deadline_ns = deadline_ns(&self.config, &self.window, &raised);
+            self.queue.relevel(slot, level, deadline_ns);
+        }
+    }
+
+    /// Raises what `slot` waits for, so that a low request does not keep a
+    /// high one (priority inheritance).
+    fn inherit(&mut self, slot: u32, level: Level) {
+        let mut at = slot;
+        while let Some(blocker) = self.queue.waits_for(at) {
+            self.raise(blocker, level);
+            at = blocker;
+        }
+    }
+
+    /// Withdraws a request. `true`: it never goes to the device, and its id is
+    /// stale. `false`: it is in flight or finished already.
+    pub fn cancel(&mut self, id: RequestId) -> bool {
+        let Some(slot) = self.queue.find(id) else {
+            return false;
+        };
+        if !matches!(self.queue.slot(slot).place, Place::Queued | Place::Held) {
+            return false;
+        }
+        let (config, window) = (&self.config, &self.window);
+        self.queue
+            .withdraw(slot, |slot| deadline_ns(config, window, slot));
+        true
+    }
+
+    /// When to call [`dispatch`](Scheduler::dispatch) again even if nothing
+    /// completes and nothing comes, because a rate limit holds requests back.
+    /// `None`: there is no such moment.
+    pub fn next_timer(&self, now_ns: u64) -> Option<u64> {
+        if self.queue.queued.iter().all(|&queued| queued == 0) {
+            return None;
+        }
+        self.window.next_timer(now_ns)
+    }
+
+    /// Changes the policy and the window; what is queued stays.
+    ///
+    /// # Errors
+    /// A setting out of its range. Nothing changed.
+    pub fn set_policy(&mut self, policy: Policy, window: WindowConfig) -> Result<(), ConfigError> {
+        let config = Config {
+            policy,
+            window,
+            ..self.config.clone()
+        };
+        config.validate()?;
+        self.config = config;
+        if self.window.config() != window {
+            self.window = Window::new(window);
+        }
+        self.sweep = Sweep::default();
+        self.lanes = Lanes::default();
+        let (config, window) = (&self.config, &self.window);
+        self.queue
+            .set_layout(Layout::of(policy), |slot| deadline_ns(config, window, slot));
+        Ok(())
+    }
+
+    /// Requests that are queued or in flight.
+    pub fn outstanding(&self) -> usize {
+        self.queue.outstanding()
+    }
+
+    /// Whether anything waits to go to the device.
+    pub fn has_queued(&self) -> bool {
+        self.queue.queued.iter().any(|&queued| queued > 0)
+    }
+
+    /// How many [`RequestId::slot`] numbers are in use at the most: all are
+    /// below this.
+    pub fn slots(&self) -> usize {
+        self.queue.slots_allocated()
+    }
+
+    /// A look at the state.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            policy: self.config.policy,
+            queued: self.queue.queued,
+            in_flight: self.flight.levels,
+            held: self.queue.held_count,
+            merged: self.merged,
+            expired: self.expired,
+            window: self.window.state(),
+        }
+    }
+}
+
+/// The window as the policy sees it.
+struct LanesRoom<'a> {
+    window: &'a Window,
+    flight: &'a Flight,
+    in_flight_max: u32,
+}
+
+impl Room for LanesRoom<'_> {
+    fn has_room(&self, level: Level) -> bool {
+        self.has_any() && self.window.has_room(self.flight, level)
+    }
+
+    fn active(&self, level: Level) -> u32 {
+        self.flight.levels[level.index()]
+    }
+
+    fn has_any(&self) -> bool {
+        self.flight.transfers < self.in_flight_max
+    }
+}
+
+fn check_range(request: &Request) -> Result<(), EnqueueError> {
+    let Request { offset, length, .. } = *request;
+    let valid = match request.kind {
+        Kind::Sync => length == 0 && offset == 0,
+        Kind::Read | Kind::Write => {
+            (1..=REQUEST_BYTES_MAX).contains(&length)
+                && offset <= i64::MAX as u64 - u64::from(length)
+        }
+    };
+    if valid {
+        Ok(())
+    } else {
+        Err(EnqueueError::Range { offset, length })
+    }
+}
+
+/// Submit time plus the offset that the policy gives the request.
+fn deadline_ns(config: &Config, window: &Window, slot: &Slot) -> u64 {
+    let offset_ns = match config.policy {
+        Policy::Noop => 0,
+        Policy::Deadline => match slot.request.kind {
+            Kind::Read => config.deadline_read_ns,
+            Kind::Write | Kind::Sync => config.deadline_write_ns,
+        },
+        Policy::PrioDeadline | Policy::Lanes => {
+            match config.levels[slot.request.level.index()].deadline {
+                Deadline::Fixed(ns) => ns,
+                Deadline::ServiceTimes(times) => u64::from(times) * window.service_ns(),
+            }
+        }
+    };
+    slot.enqueued_ns.saturating_add(offset_ns)
+}
