@@ -3,8 +3,10 @@
 use std::os::fd::AsRawFd;
 
 use super::*;
+use crate::backend::uring::UringBackend;
 use crate::sys::fixture::Transfer;
 use crate::sys::syscalls;
+use crate::sys::uring::RingMode;
 
 #[test]
 fn uring_uses_registered_buffers() {
@@ -69,6 +71,54 @@ fn others_say_that_they_register_nothing() {
                 .expect("a reason")
                 .contains(&kind.to_string())
         );
+    }
+}
+
+/// Older kernels get the later modes.
+#[test]
+fn uring_works_in_every_mode() {
+    let scratch = Scratch::new();
+    let file = scratch.buffered();
+    let block = Transfer::filled(BLOCK, 6);
+    for mode in RingMode::ALL {
+        let mut backend = match UringBackend::with_modes(&[mode], 2 * CAPACITY) {
+            Ok(backend) => backend,
+            Err(reason) => {
+                eprintln!("skipped: {mode}: {reason}");
+                continue;
+            }
+        };
+        assert_eq!(backend.mode(), mode);
+        // Without ever blocking: completions are seen all the same.
+        for token in 0..u64::from(CAPACITY) {
+            let code = [OpCode::Write, OpCode::SyncData][token as usize % 2];
+            backend.push(pin(block.op(token, code, file.as_raw_fd(), 0)));
+        }
+        let end = Instant::now() + LOST_AFTER;
+        let mut done = Vec::new();
+        while done.len() < CAPACITY as usize {
+            assert!(Instant::now() < end, "{mode}: lost");
+            backend.reap(Some(Duration::ZERO), &mut done).expect("reap");
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            run(
+                &mut backend,
+                block.op(1, OpCode::SyncAll, file.as_raw_fd(), 0)
+            ),
+            0
+        );
+        let waker = backend.waker();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(10));
+            waker.wake();
+        });
+        let start = Instant::now();
+        done.clear();
+        backend.reap(Some(LOST_AFTER), &mut done).expect("reap");
+        assert!(start.elapsed() < LOST_AFTER, "{mode}: wake lost");
+        assert!(done.is_empty());
+        other.join().expect("no panic");
     }
 }
 
