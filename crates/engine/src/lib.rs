@@ -1,1 +1,17 @@
 //! Asynchronous I/O with priorities for databases on Linux.
+
+#![deny(unsafe_code)]
+
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "the device layer is to drive the backends"
+    )
+)]
+mod backend;
+#[allow(unsafe_code)]
+mod sys;
+
+pub use backend::{BackendChoice, BackendError, BackendKind, BackendReport};
