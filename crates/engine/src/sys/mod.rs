@@ -1,4 +1,17 @@
-//! The crate's unsafe code: system calls and raw memory behind safe types.
+//! All unsafe code of the crate: system calls, shared rings, raw memory.
+//!
+//! What leaves this module is safe to use, except [`op::PinnedOp::new`] and
+//! [`op::BufferRegion::new`], whose callers promise that memory outlives the
+//! transfers into and out of it.
 
+pub(crate) mod aio;
 pub(crate) mod buffers;
+pub(crate) mod eventfd;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub(crate) mod memory;
+pub(crate) mod op;
+#[cfg(test)]
+pub(crate) mod seccomp;
+pub(crate) mod syscalls;
+pub(crate) mod uring;

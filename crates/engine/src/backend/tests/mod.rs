@@ -1,0 +1,128 @@
+//! Tests of the backends: one suite over all of them, what only some have, and
+//! the choice among them.
+
+mod particular;
+mod select;
+mod suite;
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use super::*;
+use crate::sys::fixture::pin;
+
+const CAPACITY: u32 = 64;
+const BLOCK: usize = 4096;
+
+/// Far above what any operation here takes; a lost one is found by it.
+const LOST_AFTER: Duration = Duration::from_secs(20);
+
+fn opened(kind: BackendKind, capacity: u32) -> Box<dyn Backend> {
+    let (backend, report) = open(BackendChoice::Only(kind), capacity).expect("backend opens");
+    assert_eq!(report.chosen(), kind);
+    assert_eq!(backend.kind(), kind);
+    backend
+}
+
+/// Reaps until `count` operations finished.
+fn reap_all(backend: &mut dyn Backend, count: usize) -> Vec<Completed> {
+    let end = Instant::now() + LOST_AFTER;
+    let mut done = Vec::new();
+    while done.len() < count {
+        let left = end.saturating_duration_since(Instant::now());
+        assert!(
+            !left.is_zero(),
+            "{} of {count} operations lost",
+            count - done.len()
+        );
+        backend.reap(Some(left), &mut done).expect("reap");
+    }
+    assert_eq!(done.len(), count);
+    done
+}
+
+fn run(backend: &mut dyn Backend, op: Op) -> i32 {
+    backend.push(pin(op));
+    let done = reap_all(backend, 1);
+    assert_eq!(done[0].token, op.token);
+    done[0].result
+}
+
+struct Scratch {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new() -> Scratch {
+        let base = option_env!("CARGO_TARGET_TMPDIR").unwrap_or("/var/tmp");
+        let dir = tempfile::Builder::new()
+            .prefix("iolane-backend-")
+            .tempdir_in(base)
+            .expect("scratch directory");
+        let path = dir.path().join("data");
+        Scratch { _dir: dir, path }
+    }
+
+    fn buffered(&self) -> File {
+        self.open(0).expect("scratch file")
+    }
+
+    /// None, with a message, where the file system has no direct I/O.
+    fn direct(&self) -> Option<File> {
+        match self.open(libc::O_DIRECT) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                eprintln!("skipped: no O_DIRECT in {}: {error}", self.path.display());
+                None
+            }
+        }
+    }
+
+    fn open(&self, flags: i32) -> io::Result<File> {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(flags)
+            .open(&self.path)
+    }
+}
+
+/// Pseudo-random numbers from a seed (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at as u64 + 1) as usize);
+        }
+    }
+}
+
+/// Runs one test alone, in a process of its own, with `mark` in its
+/// environment.
+fn child(test: &str, mark: &str) {
+    let output = Command::new(std::env::current_exe().expect("own path"))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(mark, "1")
+        .output()
+        .expect("child starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && stdout.contains("1 passed"),
+        "{stdout}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
