@@ -70,10 +70,6 @@ impl BufferRegion {
     /// is registered with is dropped. (Transfers use the pages pinned at
     /// registration: after a new mapping at the same address they would
     /// bypass it, and a read would leave its buffer as it was.)
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the device layer is to register the arena")
-    )]
     pub unsafe fn new(start: *mut u8, len: usize) -> BufferRegion {
         BufferRegion {
             start: start.addr(),

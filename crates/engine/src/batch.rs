@@ -1,0 +1,270 @@
+//! Many requests with one lock and one wake-up.
+
+use crate::completion::{Callback, Completer, Completion, Finish};
+use crate::device::{Device, DeviceShared, Entry, WhenFull, in_driver};
+use crate::error::{Cause, Operation, SubmitError};
+use crate::file::{File, Prepared, prepare};
+use crate::pending::{Identify, Pending, Shared};
+use crate::{IoBuf, IoBufMut};
+use iolane_sched::Level;
+use std::fmt;
+use std::sync::Arc;
+
+/// Requests that are collected first and submitted together: the device's lock
+/// is taken once, its driver woken once, and what is dispatched at once goes to
+/// the kernel in one system call.
+///
+/// All requests are for files of one device.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use iolane::{Engine, Level, OpenOptions, Pending};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// # std::fs::write(&path, vec![9; 1 << 20])?;
+/// let engine = Engine::new()?;
+/// let file = engine.open(&path, OpenOptions::new().read(true))?;
+/// let mut batch = file.device().batch();
+/// let mut extent = Vec::new();
+/// for page in 0..64 {
+///     extent.push(batch.read(&file, vec![0; 16384], page * 16384, Level::Prefetch)?);
+/// }
+/// batch.submit();
+/// for page in extent {
+///     assert_eq!(page.wait().result?, 16384);
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Batch {
+    device: Arc<DeviceShared>,
+    entries: Vec<(Entry, Option<Arc<dyn Identify>>)>,
+}
+
+impl Device {
+    /// An empty batch for this device.
+    pub fn batch(&self) -> Batch {
+        Batch {
+            device: Arc::clone(&self.0),
+            entries: Vec::new(),
+        }
+    }
+}
+
+impl Batch {
+    /// How many requests it holds.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Does it hold none?
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Adds a read, as [`File::read`].
+    ///
+    /// # Errors
+    /// The request is not possible; the buffer comes back.
+    ///
+    /// # Panics
+    /// When `file` lies on another device.
+    pub fn read<B: IoBufMut>(
+        &mut self,
+        file: &File,
+        mut buffer: B,
+        offset: u64,
+        level: Level,
+    ) -> Result<Pending<B>, SubmitError<B>> {
+        match prepare::read(&file.0, &mut buffer, offset, level) {
+            Ok(prepared) => Ok(self.pend(file, buffer, prepared)),
+            Err(error) => Err(SubmitError { error, buffer }),
+        }
+    }
+
+    /// Adds a write, as [`File::write`].
+    ///
+    /// # Errors
+    /// The request is not possible; the buffer comes back.
+    ///
+    /// # Panics
+    /// When `file` lies on another device.
+    pub fn write<B: IoBuf>(
+        &mut self,
+        file: &File,
+        buffer: B,
+        offset: u64,
+        level: Level,
+    ) -> Result<Pending<B>, SubmitError<B>> {
+        match prepare::write(&file.0, &buffer, offset, level) {
+            Ok(prepared) => Ok(self.pend(file, buffer, prepared)),
+            Err(error) => Err(SubmitError { error, buffer }),
+        }
+    }
+
+    /// Adds a sync, as [`File::submit_sync`]. It covers writes that completed
+    /// before, not those of the same batch.
+    ///
+    /// # Errors
+    /// The request is not possible.
+    ///
+    /// # Panics
+    /// When `file` lies on another device, or `operation` is not a sync.
+    pub fn sync(
+        &mut self,
+        file: &File,
+        operation: Operation,
+        level: Level,
+    ) -> Result<Pending<()>, SubmitError<()>> {
+        assert!(operation.is_sync(), "sync by a {operation}");
+        match prepare::sync(&file.0, operation, level) {
+            Ok(prepared) => Ok(self.pend(file, (), prepared)),
+            Err(error) => Err(SubmitError { error, buffer: () }),
+        }
+    }
+
+    /// Adds a read with a callback, as [`File::read_then`].
+    ///
+    /// # Errors
+    /// The request is not possible; the buffer comes back.
+    ///
+    /// # Panics
+    /// When `file` lies on another device.
+    pub fn read_then<B, F>(
+        &mut self,
+        file: &File,
+        mut buffer: B,
+        offset: u64,
+        level: Level,
+        then: F,
+    ) -> Result<(), SubmitError<B>>
+    where
+        B: IoBufMut,
+        F: FnOnce(Completion<B>) + Send + 'static,
+    {
+        match prepare::read(&file.0, &mut buffer, offset, level) {
+            Ok(prepared) => {
+                self.call(file, buffer, prepared, then);
+                Ok(())
+            }
+            Err(error) => Err(SubmitError { error, buffer }),
+        }
+    }
+
+    /// Adds a write with a callback, as [`File::write_then`].
+    ///
+    /// # Errors
+    /// The request is not possible; the buffer comes back.
+    ///
+    /// # Panics
+    /// When `file` lies on another device.
+    pub fn write_then<B, F>(
+        &mut self,
+        file: &File,
+        buffer: B,
+        offset: u64,
+        level: Level,
+        then: F,
+    ) -> Result<(), SubmitError<B>>
+    where
+        B: IoBuf,
+        F: FnOnce(Completion<B>) + Send + 'static,
+    {
+        match prepare::write(&file.0, &buffer, offset, level) {
+            Ok(prepared) => {
+                self.call(file, buffer, prepared, then);
+                Ok(())
+            }
+            Err(error) => Err(SubmitError { error, buffer }),
+        }
+    }
+
+    /// Submits all of it. Blocks while the allocation group of a level is full,
+    /// except inside a completion callback: there what finds no room completes
+    /// at once with [`Cause::QueueFull`]. Any other refusal (the engine was
+    /// shut down) reaches the requests as their completion too.
+    pub fn submit(mut self) {
+        let entries = std::mem::take(&mut self.entries);
+        let when_full = if in_driver() {
+            WhenFull::Refuse
+        } else {
+            WhenFull::Wait
+        };
+        let mut refused = Vec::new();
+        match self.device.begin() {
+            Ok(mut submission) => {
+                for (entry, identify) in entries {
+                    if let Err(refusal) = submission.add(entry, when_full, identify.as_deref()) {
+                        refused.push((refusal.entry, refusal.cause));
+                    }
+                }
+            }
+            Err(cause) => {
+                refused.extend(entries.into_iter().map(|(entry, _)| (entry, cause.clone())));
+            }
+        }
+        // Outside of the lock: these run foreign code.
+        for (entry, cause) in refused {
+            refuse(entry, cause);
+        }
+    }
+
+    fn pend<B: Send + 'static>(
+        &mut self,
+        file: &File,
+        buffer: B,
+        prepared: Prepared,
+    ) -> Pending<B> {
+        let shared = Shared::new(buffer);
+        let completer = Completer::Pending(Arc::clone(&shared) as Arc<dyn Finish>);
+        let identify = Arc::clone(&shared) as Arc<dyn Identify>;
+        self.push(file, prepared, completer, Some(identify));
+        Pending::new(shared, Arc::clone(&self.device))
+    }
+
+    fn call<B, F>(&mut self, file: &File, buffer: B, prepared: Prepared, then: F)
+    where
+        B: Send + 'static,
+        F: FnOnce(Completion<B>) + Send + 'static,
+    {
+        let completer = Completer::Callback(Box::new(Callback { buffer, then }));
+        self.push(file, prepared, completer, None);
+    }
+
+    fn push(
+        &mut self,
+        file: &File,
+        prepared: Prepared,
+        completer: Completer,
+        identify: Option<Arc<dyn Identify>>,
+    ) {
+        assert!(
+            Arc::ptr_eq(&file.0.device, &self.device),
+            "a batch takes files of its own device only"
+        );
+        self.entries
+            .push((prepared.entry(&file.0, completer), identify));
+    }
+}
+
+fn refuse(entry: Entry, cause: Cause) {
+    let error = entry.error(cause);
+    entry.completer.finish(Err(error));
+}
+
+impl Drop for Batch {
+    /// Without [`submit`](Batch::submit): everything in it completes with
+    /// [`Cause::NotSubmitted`].
+    fn drop(&mut self) {
+        for (entry, _) in self.entries.drain(..) {
+            refuse(entry, Cause::NotSubmitted);
+        }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,222 @@
+//! One transfer on its way through the backend, to its full length.
+
+use crate::backend::{Op, OpCode};
+use crate::error::Cause;
+use crate::sys::span::{Junk, Span, Vectors};
+use iolane_sched::{Member, RequestId};
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// How often one operation is repeated after `EINTR` or `EAGAIN` in a row,
+/// before the error is believed.
+const RETRIES_MAX: u8 = 16;
+
+/// What all requests of a transfer have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub head: RequestId,
+    pub code: OpCode,
+    pub fd: RawFd,
+    pub ioprio: u16,
+    /// Direct I/O, with this grid for offsets.
+    pub direct: bool,
+    pub offset_align: u32,
+}
+
+/// What to do with a flight after one of its operations completed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Push its next operation.
+    Again,
+    /// All its requests have their results.
+    Done,
+}
+
+/// Its members stand in `members` and `spans`, in position order.
+///
+/// A transfer that comes up short is continued. One that fails is repeated
+/// member by member, one after the other, so that an error hits the request
+/// that it belongs to.
+pub(crate) struct Flight {
+    target: Target,
+    members: Vec<Member>,
+    spans: Vec<Span>,
+    vectors: Vectors,
+    /// Where the operation in flight began, and the bytes done from there.
+    offset: u64,
+    length: u64,
+    done: u64,
+    retries: u8,
+    /// Empty while the transfer goes as one; otherwise the results so far, and
+    /// the next member is the one in flight.
+    results: Vec<Result<u32, Cause>>,
+    one_by_one: bool,
+}
+
+impl Flight {
+    pub(crate) fn new(target: Target) -> Flight {
+        Flight {
+            target,
+            members: Vec::new(),
+            spans: Vec::new(),
+            vectors: Vectors::default(),
+            offset: 0,
+            length: 0,
+            done: 0,
+            retries: 0,
+            results: Vec::new(),
+            one_by_one: false,
+        }
+    }
+
+    /// Makes a flight that has ended ready for another transfer.
+    pub(crate) fn reset(&mut self, target: Target) {
+        self.target = target;
+        self.members.clear();
+        self.spans.clear();
+        self.results.clear();
+        self.one_by_one = false;
+    }
+
+    /// The next request in position order.
+    pub(crate) fn add(&mut self, member: Member, span: Span) {
+        self.members.push(member);
+        self.spans.push(span);
+    }
+
+    /// Lays out the vectors of the whole transfer; `junk` takes the gaps.
+    pub(crate) fn prepare(&mut self, junk: &mut Option<Junk>, gap_bytes_max: u32) {
+        let (Some(first), Some(last)) = (self.members.first(), self.members.last()) else {
+            unreachable!("a transfer has at least one request");
+        };
+        self.offset = first.offset;
+        self.length = last.offset + u64::from(last.length) - first.offset;
+        self.done = 0;
+        self.retries = 0;
+        self.vectors.clear();
+        if self.is_sync() {
+            return;
+        }
+        let mut end = first.offset;
+        for (member, span) in self.members.iter().zip(&self.spans) {
+            let gap = (member.offset - end) as u32;
+            if gap > 0 {
+                let junk = junk.get_or_insert_with(|| Junk::new(gap_bytes_max));
+                self.vectors.push_gap(junk, gap);
+            }
+            self.vectors.push(*span);
+            end = member.offset + u64::from(member.length);
+        }
+    }
+
+    pub(crate) fn head(&self) -> RequestId {
+        self.target.head
+    }
+
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The operation to push now.
+    pub(crate) fn operation(&self, token: u64) -> Op {
+        let (iov, iov_count) = self.vectors.remaining();
+        Op {
+            token,
+            code: self.target.code,
+            fd: self.target.fd,
+            offset: self.offset + self.done,
+            iov,
+            iov_count,
+            ioprio: self.target.ioprio,
+            direct: self.target.direct,
+        }
+    }
+
+    /// Takes the result of the operation in flight: bytes or `-errno`.
+    pub(crate) fn completed(&mut self, result: i32) -> Step {
+        if result < 0 {
+            let repeat = matches!(-result, libc::EINTR | libc::EAGAIN);
+            if repeat && self.retries < RETRIES_MAX {
+                self.retries += 1;
+                return Step::Again;
+            }
+            return self.failed(kernel(-result));
+        }
+        self.retries = 0;
+        let bytes = result as u64;
+        self.done += bytes;
+        if self.is_sync() || self.done >= self.length {
+            return self.succeeded();
+        }
+        // A direct transfer that ends off the grid ended at the end of the
+        // file; one cannot go on from there.
+        let ended = bytes == 0
+            || self.target.direct && !bytes.is_multiple_of(u64::from(self.target.offset_align));
+        match (ended, self.target.code) {
+            (false, _) => {
+                self.vectors.advance(bytes as usize);
+                Step::Again
+            }
+            (true, OpCode::Read) => self.succeeded(),
+            (true, _) => self.failed(Cause::ShortWrite {
+                written: self.done as u32,
+            }),
+        }
+    }
+
+    /// The result of member `index` of a flight that is done.
+    pub(crate) fn result(&self, index: usize) -> Result<u32, Cause> {
+        if let Some(result) = self.results.get(index) {
+            return result.clone();
+        }
+        let member = &self.members[index];
+        let transferred = (self.offset + self.done).saturating_sub(member.offset);
+        Ok(transferred.min(u64::from(member.length)) as u32)
+    }
+
+    /// Whether the device did all that was asked: only then does the time
+    /// taken say something about it.
+    pub(crate) fn is_ok(&self) -> bool {
+        !self.one_by_one && self.results.is_empty()
+    }
+
+    fn is_sync(&self) -> bool {
+        matches!(self.target.code, OpCode::SyncData | OpCode::SyncAll)
+    }
+
+    fn succeeded(&mut self) -> Step {
+        if !self.one_by_one {
+            return Step::Done;
+        }
+        self.results.push(Ok(self.done as u32));
+        self.next_alone()
+    }
+
+    fn failed(&mut self, cause: Cause) -> Step {
+        if self.members.len() > 1 && !self.one_by_one {
+            self.one_by_one = true;
+        } else {
+            self.results.push(Err(cause));
+        }
+        self.next_alone()
+    }
+
+    /// Begins the first member without a result as an operation of its own.
+    fn next_alone(&mut self) -> Step {
+        let Some(member) = self.members.get(self.results.len()) else {
+            return Step::Done;
+        };
+        self.offset = member.offset;
+        self.length = u64::from(member.length);
+        self.done = 0;
+        self.retries = 0;
+        self.vectors.clear();
+        self.vectors.push(self.spans[self.results.len()]);
+        Step::Again
+    }
+}
+
+pub(crate) fn kernel(errno: i32) -> Cause {
+    Cause::Kernel(Arc::new(io::Error::from_raw_os_error(errno)))
+}

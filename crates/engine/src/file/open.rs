@@ -1,0 +1,274 @@
+//! Opening: options, checks, finding the device.
+
+use super::{Alignment, File, FileShared};
+use crate::device::{InodeKey, identify};
+use crate::engine::EngineShared;
+use crate::error::OpenError;
+use crate::sys::statx::{DirectAlign, direct_align};
+use std::fs;
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How to open a file; as `std::fs::OpenOptions`, with what storage needs.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use iolane::{Engine, OpenOptions};
+/// # let dir = tempfile::tempdir()?;
+/// let engine = Engine::new()?;
+/// let file = engine.open(
+///     dir.path().join("table"),
+///     OpenOptions::new().read(true).write(true).create(true).size(1 << 20),
+/// )?;
+/// assert_eq!(file.size()?, 1 << 20);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    read: bool,
+    write: bool,
+    create: bool,
+    create_new: bool,
+    truncate: bool,
+    direct: bool,
+    data_sync: bool,
+    exclusive: bool,
+    size_bytes: Option<u64>,
+}
+
+impl OpenOptions {
+    /// Nothing set: at least [`read`](Self::read) or [`write`](Self::write)
+    /// must be.
+    pub fn new() -> OpenOptions {
+        OpenOptions::default()
+    }
+
+    /// For reading.
+    pub fn read(&mut self, read: bool) -> &mut OpenOptions {
+        self.read = read;
+        self
+    }
+
+    /// For writing.
+    pub fn write(&mut self, write: bool) -> &mut OpenOptions {
+        self.write = write;
+        self
+    }
+
+    /// Creates it if it does not exist.
+    pub fn create(&mut self, create: bool) -> &mut OpenOptions {
+        self.create = create;
+        self
+    }
+
+    /// Creates it, and fails if it exists.
+    pub fn create_new(&mut self, create_new: bool) -> &mut OpenOptions {
+        self.create_new = create_new;
+        self
+    }
+
+    /// Empties it.
+    pub fn truncate(&mut self, truncate: bool) -> &mut OpenOptions {
+        self.truncate = truncate;
+        self
+    }
+
+    /// Past the page cache (`O_DIRECT`). Requests must then fit
+    /// [`File::alignment`]; nothing is copied or split to make them fit.
+    pub fn direct(&mut self, direct: bool) -> &mut OpenOptions {
+        self.direct = direct;
+        self
+    }
+
+    /// Every write is durable when it completes (`O_DSYNC`).
+    pub fn data_sync(&mut self, data_sync: bool) -> &mut OpenOptions {
+        self.data_sync = data_sync;
+        self
+    }
+
+    /// For a block device: fails with `EBUSY` when it is mounted or otherwise
+    /// in use (`O_EXCL`).
+    pub fn exclusive(&mut self, exclusive: bool) -> &mut OpenOptions {
+        self.exclusive = exclusive;
+        self
+    }
+
+    /// Makes it at least this long. The space is allocated where the filesystem
+    /// can, so that later writes into it do not run out of it. Not for block
+    /// devices, where it checks only.
+    pub fn size(&mut self, size_bytes: u64) -> &mut OpenOptions {
+        self.size_bytes = Some(size_bytes);
+        self
+    }
+
+    fn open(&self, path: &Path) -> Result<fs::File, OpenError> {
+        let mut flags = libc::O_NOCTTY;
+        if self.direct {
+            flags |= libc::O_DIRECT;
+        }
+        if self.data_sync {
+            flags |= libc::O_DSYNC;
+        }
+        if self.exclusive {
+            flags |= libc::O_EXCL;
+        }
+        fs::OpenOptions::new()
+            .read(self.read)
+            .write(self.write)
+            .create(self.create)
+            .create_new(self.create_new)
+            .truncate(self.truncate)
+            .custom_flags(flags)
+            .open(path)
+            .map_err(|source| self.explain(path, source))
+    }
+
+    fn explain(&self, path: &Path, source: io::Error) -> OpenError {
+        let path = path.to_owned();
+        // What open(2) says for a filesystem without O_DIRECT.
+        if self.direct && source.raw_os_error() == Some(libc::EINVAL) {
+            return OpenError::NoDirect { path };
+        }
+        OpenError::Open { path, source }
+    }
+
+    fn extend(&self, handle: &fs::File, path: &Path, block_device: bool) -> Result<(), OpenError> {
+        let Some(size_bytes) = self.size_bytes else {
+            return Ok(());
+        };
+        let failed = |source| OpenError::Size {
+            path: path.to_owned(),
+            size_bytes,
+            source,
+        };
+        let now = size(handle, block_device).map_err(failed)?;
+        if now >= size_bytes {
+            return Ok(());
+        }
+        if block_device {
+            return Err(failed(io::Error::from_raw_os_error(libc::ENOSPC)));
+        }
+        match crate::sys::fallocate::allocate(handle, now, size_bytes - now) {
+            // The filesystem cannot; a sparse file does it.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                handle.set_len(size_bytes).map_err(failed)
+            }
+            result => result.map_err(failed),
+        }
+    }
+}
+
+pub(super) fn size(mut handle: &fs::File, block_device: bool) -> io::Result<u64> {
+    if block_device {
+        // `st_size` is 0. The position itself is used by nobody.
+        handle.seek(SeekFrom::End(0))
+    } else {
+        Ok(handle.metadata()?.len())
+    }
+}
+
+impl EngineShared {
+    pub(crate) fn open_file(&self, path: &Path, options: &OpenOptions) -> Result<File, OpenError> {
+        if !options.read && !options.write {
+            let path = path.to_owned();
+            return Err(OpenError::NoAccess { path });
+        }
+        // Before opening: that of a pipe would wait for its other end. What
+        // does not exist is left to `open`, which may create it.
+        if let Ok(metadata) = fs::metadata(path) {
+            check_type(path, &metadata)?;
+        }
+        let handle = options.open(path)?;
+        let metadata = handle.metadata().map_err(|source| OpenError::Open {
+            path: path.to_owned(),
+            source,
+        })?;
+        let block_device = check_type(path, &metadata)?;
+        let key = if block_device {
+            InodeKey {
+                dev: metadata.rdev(),
+                inode: None,
+            }
+        } else {
+            InodeKey {
+                dev: metadata.dev(),
+                inode: Some(metadata.ino()),
+            }
+        };
+        let device = self.device(identify(key.dev), path)?;
+        let align = if options.direct {
+            alignment(&handle, path, device.info.logical_block_bytes)?
+        } else {
+            Alignment {
+                offset_bytes: 1,
+                memory_bytes: 1,
+            }
+        };
+        options.extend(&handle, path, block_device)?;
+        let inode = crate::completion::lock(&device.inodes).get(key);
+        Ok(File(Arc::new(FileShared {
+            number: inode.number(options.direct, options.data_sync),
+            handle,
+            path: path.into(),
+            device,
+            inode,
+            align,
+            direct: options.direct,
+            data_sync: options.data_sync,
+            block_device,
+            readable: options.read,
+            writable: options.write,
+        })))
+    }
+}
+
+/// Is it a block device, or else a regular file?
+fn check_type(path: &Path, metadata: &fs::Metadata) -> Result<bool, OpenError> {
+    let kind = metadata.file_type();
+    let what = if kind.is_file() {
+        return Ok(false);
+    } else if kind.is_block_device() {
+        return Ok(true);
+    } else if kind.is_dir() {
+        "a directory"
+    } else if kind.is_char_device() {
+        "a character device"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else {
+        "a socket"
+    };
+    let path = path.to_owned();
+    Err(OpenError::NotAFile { path, what })
+}
+
+/// What the kernel says (`STATX_DIOALIGN`, Linux 6.1), or else the device's
+/// logical block for both.
+fn alignment(
+    handle: &fs::File,
+    path: &Path,
+    logical_block_bytes: u32,
+) -> Result<Alignment, OpenError> {
+    let told = direct_align(handle).map_err(|source| OpenError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    let DirectAlign {
+        memory_bytes,
+        offset_bytes,
+    } = told.unwrap_or(DirectAlign {
+        memory_bytes: logical_block_bytes,
+        offset_bytes: logical_block_bytes,
+    });
+    if !memory_bytes.is_power_of_two() || !offset_bytes.is_power_of_two() {
+        // Zeros: this file cannot (an encrypted one, for instance).
+        let path = path.to_owned();
+        return Err(OpenError::NoDirect { path });
+    }
+    Ok(Alignment {
+        offset_bytes,
+        memory_bytes,
+    })
+}

@@ -1,0 +1,203 @@
+//! A submitted request as a value: wait, poll, await, promote, cancel.
+
+use crate::completion::{Completion, Finish, lock};
+use crate::device::{DeviceShared, in_driver};
+use crate::error::Error;
+use iolane_sched::{Level, RequestId};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// A request that was submitted, and holds its buffer until it has completed.
+///
+/// Dropping it detaches: the request goes on, its result is thrown away, and
+/// the buffer is freed when the kernel is done with it. It is also a
+/// [`Future`], which any executor can run.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use iolane::{Engine, Level, OpenOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// # std::fs::write(&path, vec![7; 65536])?;
+/// let engine = Engine::new()?;
+/// let file = engine.open(&path, OpenOptions::new().read(true))?;
+/// let ahead = file.read(vec![0; 16384], 32768, Level::Prefetch)?;
+/// // A query needs the page now: it takes the query's level.
+/// ahead.promote(Level::Foreground);
+/// let page = ahead.wait();
+/// assert_eq!(page.result?, 16384);
+/// assert_eq!(page.buffer[0], 7);
+/// # Ok(()) }
+/// ```
+#[must_use = "dropping it loses the result"]
+pub struct Pending<B> {
+    shared: Arc<Shared<B>>,
+    device: Arc<DeviceShared>,
+}
+
+/// What the holder and the device's table have in common.
+pub(crate) struct Shared<B> {
+    slot: Mutex<Slot<B>>,
+    done: Condvar,
+    /// Set on submission, under the device's lock.
+    id: OnceLock<RequestId>,
+}
+
+struct Slot<B> {
+    buffer: Option<B>,
+    result: Option<Result<usize, Error>>,
+    waker: Option<Waker>,
+}
+
+impl<B> Slot<B> {
+    fn take(&mut self) -> Option<Completion<B>> {
+        let result = self.result.take()?;
+        let buffer = self.buffer.take()?;
+        Some(Completion { result, buffer })
+    }
+}
+
+impl<B> Shared<B> {
+    pub(crate) fn new(buffer: B) -> Arc<Shared<B>> {
+        Arc::new(Shared {
+            slot: Mutex::new(Slot {
+                buffer: Some(buffer),
+                result: None,
+                waker: None,
+            }),
+            done: Condvar::new(),
+            id: OnceLock::new(),
+        })
+    }
+
+    /// The buffer of a request that never was in the device's table.
+    pub(crate) fn take_buffer(&self) -> Option<B> {
+        lock(&self.slot).buffer.take()
+    }
+}
+
+/// Learns the id of the request on submission.
+pub(crate) trait Identify: Send + Sync {
+    fn identify(&self, id: RequestId);
+}
+
+impl<B: Send> Identify for Shared<B> {
+    fn identify(&self, id: RequestId) {
+        // Set once: a request is submitted once.
+        let _ = self.id.set(id);
+    }
+}
+
+impl<B: Send> Finish for Shared<B> {
+    fn finish(&self, result: Result<usize, Error>) {
+        let waker = {
+            let mut slot = lock(&self.slot);
+            slot.result = Some(result);
+            slot.waker.take()
+        };
+        self.done.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<B> Pending<B> {
+    pub(crate) fn new(shared: Arc<Shared<B>>, device: Arc<DeviceShared>) -> Pending<B> {
+        Pending { shared, device }
+    }
+
+    /// Has it completed? Then none of the other methods blocks.
+    pub fn is_done(&self) -> bool {
+        lock(&self.shared.slot).result.is_some()
+    }
+
+    /// Blocks until it has completed.
+    ///
+    /// # Panics
+    /// Inside a completion callback, when it has not completed: the thread
+    /// would wait for itself.
+    pub fn wait(self) -> Completion<B> {
+        let mut slot = lock(&self.shared.slot);
+        loop {
+            if let Some(completion) = slot.take() {
+                return completion;
+            }
+            assert!(
+                !in_driver(),
+                "Pending::wait inside a completion callback would wait for its own thread"
+            );
+            slot = self
+                .shared
+                .done
+                .wait(slot)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The completion if there is one, otherwise itself. Never blocks.
+    ///
+    /// # Errors
+    /// Itself, when it has not completed.
+    pub fn try_take(self) -> Result<Completion<B>, Pending<B>> {
+        let completion = lock(&self.shared.slot).take();
+        completion.ok_or(self)
+    }
+
+    /// Something now waits for it: gives it a more urgent level (never a less
+    /// urgent one). Returns whether it was outstanding; what is already with
+    /// the device cannot be hurried.
+    pub fn promote(&self, level: Level) -> bool {
+        match self.shared.id.get() {
+            Some(&id) => self.device.promote(id, level),
+            None => false,
+        }
+    }
+
+    /// Withdraws it and gives the buffer back, if it has not yet gone to the
+    /// device.
+    ///
+    /// # Errors
+    /// Itself, when it is with the device, has completed, or belongs to a
+    /// batch that was not submitted.
+    pub fn cancel(self) -> Result<B, Pending<B>> {
+        let cancelled = match self.shared.id.get() {
+            Some(&id) => self.device.cancel(id),
+            None => false,
+        };
+        if !cancelled {
+            return Err(self);
+        }
+        let buffer = lock(&self.shared.slot).buffer.take();
+        // A request in the table has its buffer, and it left the table here.
+        buffer.ok_or(self)
+    }
+}
+
+impl<B: Unpin> Future for Pending<B> {
+    type Output = Completion<B>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Completion<B>> {
+        let mut slot = lock(&self.shared.slot);
+        if let Some(completion) = slot.take() {
+            return Poll::Ready(completion);
+        }
+        assert!(slot.buffer.is_some(), "Pending polled after completion");
+        match &mut slot.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl<B> fmt::Debug for Pending<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending")
+            .field("done", &self.is_done())
+            .finish_non_exhaustive()
+    }
+}
