@@ -219,7 +219,7 @@ impl Outcome for CommitOutcome {
             ),
             Section::new("Commit latency, p99").chart(
                 BarChart {
-                    value: Axis::log10("p99 latency", units::time),
+                    value: Axis::linear("p99 latency", units::time),
                     bars: bars(|run| run.load.quantile_ns(0.99) as f64),
                 }
                 .svg(),

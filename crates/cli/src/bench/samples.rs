@@ -19,10 +19,10 @@ pub fn load(operations_per_second: f64, middle_us: f64, p99_us: f64, block_bytes
     const POINTS: u64 = 20_000;
     let mut histogram = latency_histogram();
     let operations = (operations_per_second * SECONDS as f64) as u64;
-    let growth = (p99_us / middle_us).ln() / 4.6;
+    let growth = (p99_us / middle_us).ln() / (50f64).ln();
     for point in 0..POINTS {
         let rest = 1.0 - (point as f64 + 0.5) / POINTS as f64;
-        let us = middle_us * 0.7 * (-rest.ln() * growth).exp().max(0.5);
+        let us = middle_us * ((0.5 / rest).ln() * growth).exp();
         let count = operations * (point + 1) / POINTS - operations * point / POINTS;
         histogram.saturating_record_n((us * 1000.0) as u64, count);
     }

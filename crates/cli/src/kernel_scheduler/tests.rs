@@ -118,6 +118,8 @@ fn unknown_names_change_nothing() {
 fn two_runs_do_not_change_one_disk() {
     let fake = Fake::new();
     let _guard = fake.switch("none").unwrap();
+    let attribute = fake.paths.block("vda").join("queue/scheduler");
+    fs::write(&attribute, "[none] mq-deadline kyber bfq").unwrap();
     let error = fake.switch("bfq").err().unwrap();
     let own = std::process::id();
     assert!(matches!(error, SchedulerError::Busy { process, .. } if process == own));
@@ -125,7 +127,7 @@ fn two_runs_do_not_change_one_disk() {
         restore_leftovers(&fake.paths).is_empty(),
         "the other one is alive"
     );
-    assert_eq!(fake.attribute("scheduler"), "none");
+    assert_eq!(fake.attribute("scheduler"), "[none] mq-deadline kyber bfq");
 }
 
 #[test]

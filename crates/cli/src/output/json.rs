@@ -140,7 +140,9 @@ mod tests {
             assert_eq!(bucket_bound(bound), bound, "a bound is its own bucket");
         }
         let mut histogram = latency_histogram();
-        [1000, 1001, 2000, 2001].map(|v| histogram.record(v).unwrap());
+        for value in [1000, 1001, 2000, 2001] {
+            histogram.record(value).unwrap();
+        }
         let buckets = histogram_document(&histogram);
         assert_eq!(buckets.iter().map(|(_, n)| n).sum::<u64>(), 4);
         assert!(buckets.windows(2).all(|pair| pair[0].0 < pair[1].0));

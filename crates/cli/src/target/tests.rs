@@ -144,7 +144,7 @@ fn a_file_without_permission_is_refused() {
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(8192).unwrap();
-    fs::set_permissions(file.path(), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o0)).unwrap();
     let (message, _, _) = refusal(prepare_file(file.path(), |_| ()));
     assert!(message.contains("no permission to read"), "{message}");
 }

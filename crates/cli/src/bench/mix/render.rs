@@ -38,7 +38,7 @@ pub fn html(outcome: &MixOutcome) -> Vec<Section> {
     sections.push(
         Section::new("Foreground p99 latency").chart(
             BarChart {
-                value: Axis::log10("foreground p99 latency", units::time),
+                value: Axis::linear("foreground p99 latency", units::time),
                 bars: named
                     .iter()
                     .map(|run| (name(run), run.foreground.quantile_ns(0.99) as f64))

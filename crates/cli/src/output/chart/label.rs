@@ -3,8 +3,9 @@
 /// Height of a label's letters, in units of the drawing.
 const HEIGHT: f64 = 14.0;
 
-/// Advance of a letter: proportional fonts differ, so on the large side.
-const LETTER: f64 = 7.0;
+/// Advance of a letter: proportional fonts differ, so on the large side, as wide
+/// as bold ones.
+const LETTER: f64 = 8.2;
 
 /// Estimated, as no font is at hand.
 pub fn width(text: &str) -> f64 {
@@ -30,7 +31,7 @@ impl Area {
         }
     }
 
-    fn overlap(&self, other: &Self) -> f64 {
+    pub fn overlap(&self, other: &Self) -> f64 {
         let along = |a: f64, a_length: f64, b: f64, b_length: f64| {
             ((a + a_length).min(b + b_length) - a.max(b)).max(0.0)
         };
@@ -66,6 +67,10 @@ pub fn place(text: &str, point: (f64, f64), taken: &[Area], bounds: &Area) -> Ar
         (x - gap - width, y + gap),
         (x - width / 2.0, y - gap - 2.2 * HEIGHT),
         (x - width / 2.0, y + gap + 1.2 * HEIGHT),
+        (x + 2.0 * gap, y - gap - 2.2 * HEIGHT),
+        (x + 2.0 * gap, y + gap + 1.2 * HEIGHT),
+        (x - 2.0 * gap - width, y - gap - 2.2 * HEIGHT),
+        (x - 2.0 * gap - width, y + gap + 1.2 * HEIGHT),
     ];
     let candidates = beside.map(|(x, y)| Area {
         x,
@@ -93,7 +98,7 @@ mod tests {
     const BOUNDS: Area = Area {
         x: 0.0,
         y: 0.0,
-        width: 400.0,
+        width: 800.0,
         height: 300.0,
     };
 
@@ -123,7 +128,7 @@ mod tests {
 
     #[test]
     fn labels_stay_inside() {
-        for point in [(2.0, 2.0), (398.0, 298.0), (398.0, 2.0)] {
+        for point in [(2.0, 2.0), (798.0, 298.0), (798.0, 2.0)] {
             assert!(
                 !place("lanes", point, &[], &BOUNDS).outside(&BOUNDS),
                 "{point:?}"

@@ -56,10 +56,11 @@ impl ScatterChart<'_> {
         let (legend, legend_height) = legend(&names);
         // The named points first: they get the better places.
         let labels: Vec<Markup> = grouped()
-            .map(|point| label(&frame, point, "point", &mut taken))
+            .filter_map(|point| label(&frame, point, "point", &mut taken, true))
             .collect();
+        // Those of the curve only where there is room: their neighbours tell.
         let curve_labels: Vec<Markup> = on_curve()
-            .map(|point| label(&frame, point, "tick", &mut taken))
+            .filter_map(|point| label(&frame, point, "tick", &mut taken, false))
             .collect();
         let content = html! {
             (legend)
@@ -87,7 +88,14 @@ fn dot(frame: &Frame, point: &Point, class: &str, radius: &str) -> Markup {
     }
 }
 
-fn label(frame: &Frame, point: &Point, class: &str, taken: &mut Vec<Area>) -> Markup {
+/// Without `always`, nothing where it would cover something.
+fn label(
+    frame: &Frame,
+    point: &Point,
+    class: &str,
+    taken: &mut Vec<Area>,
+    always: bool,
+) -> Option<Markup> {
     let bounds = Area {
         x: LEFT,
         y: TOP,
@@ -95,7 +103,12 @@ fn label(frame: &Frame, point: &Point, class: &str, taken: &mut Vec<Area>) -> Ma
         height: HEIGHT - TOP - BOTTOM,
     };
     let area = place(&point.name, frame.at(point.at), taken, &bounds);
+    if !always && taken.iter().any(|other| area.overlap(other) > 0.0) {
+        return None;
+    }
     taken.push(area);
     let (x, y) = area.baseline();
-    html! { text class=(class) x=(px(x)) y=(px(y)) { (point.name) } }
+    // Its own white space counts, so the text stands in the middle of it.
+    let x = x + area.width / 2.0;
+    Some(html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor="middle" { (point.name) } })
 }
