@@ -1,7 +1,7 @@
 //! From the command line to the exit code.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -24,7 +24,8 @@ use crate::session::Session;
 use crate::system::SystemPaths;
 use crate::target::Target;
 
-type Run = Box<dyn Fn(&ArgMatches, &str, &Session, Style) -> Result<Documents, Failure>>;
+/// What it returns goes to standard output.
+type Run = Box<dyn Fn(&ArgMatches, &str, &Session, Style) -> Result<String, Failure>>;
 
 /// A sub-command of `iolane bench`, with what measures for it.
 pub struct BenchCommand {
@@ -51,12 +52,6 @@ pub struct Surroundings<'a> {
     pub style: Style,
     /// Off in tests, which share their process.
     pub signals: bool,
-}
-
-/// What goes to standard output, or to `--output`.
-struct Documents {
-    text: String,
-    output: Option<File>,
 }
 
 /// Runs one command line; gives the exit code.
@@ -101,18 +96,7 @@ pub fn run(
     }
     let style = surroundings.style;
     match dispatch(&commands, &matches, arguments, &session, style) {
-        Ok(Documents { text, output: None }) => print(stdout, &text),
-        Ok(Documents {
-            text,
-            output: Some(mut file),
-        }) => match file.write_all(text.as_bytes()) {
-            Ok(()) => 0,
-            Err(error) => fail(
-                stdout,
-                json,
-                &Failure::transfer("writing the result", error),
-            ),
-        },
+        Ok(text) => print(stdout, &text),
         Err(failure) => fail(stdout, json, &failure),
     }
 }
@@ -141,7 +125,7 @@ fn dispatch(
     arguments: &[OsString],
     session: &Session,
     style: Style,
-) -> Result<Documents, Failure> {
+) -> Result<String, Failure> {
     let chosen = matches
         .subcommand_matches("bench")
         .and_then(ArgMatches::subcommand);
@@ -206,13 +190,13 @@ fn run_bench<B: Bench>(
     session: &Session,
     style: Style,
     measure: Measure<B>,
-) -> Result<Documents, Failure> {
+) -> Result<String, Failure> {
     let arguments = B::Arguments::from_arg_matches(matches).map_err(|error| usage(&error))?;
     let output = B::output(&arguments).clone();
     let repeat = B::repeat(&arguments);
     let mut options = B::options(arguments)?;
     // Before the measurement, which may take long: a wrong path shows at once.
-    let mut files = OutputFiles::open(&output)?;
+    check_outputs(&output)?;
     let target = B::target(&options)
         .map(|request| Target::prepare(&request, session))
         .transpose()?;
@@ -224,10 +208,10 @@ fn run_bench<B: Bench>(
     }
     session.stop.check()?;
     let warnings = session.warnings();
-    if let Some(report) = &mut files.report {
+    if let Some(report) = &output.report {
         let title = format!("iolane bench {}", B::NAME);
         let page = page(&title, &environment, &warnings, &outcome.html());
-        report.write(page.as_bytes())?;
+        write_file(report, &page)?;
     }
     let text = match output.output_format {
         OutputFormat::Text => outcome.text(style),
@@ -235,8 +219,10 @@ fn run_bench<B: Bench>(
             json_document::<B>(&environment, target.as_ref(), &warnings, &options, &outcome)?
         }
     };
-    let output = files.finish();
-    Ok(Documents { text, output })
+    match &output.output {
+        None => Ok(text),
+        Some(path) => write_file(path, &text).map(|()| String::new()),
+    }
 }
 
 /// Options and result side by side.
@@ -267,90 +253,43 @@ fn json_document<B: Bench>(
     Ok(text + "\n")
 }
 
-/// A file that is being written; removed again unless it was kept.
-struct OutputFile {
-    file: File,
-    path: std::path::PathBuf,
-    created: bool,
-    kept: bool,
+/// Checks that the result files can be written, and leaves nothing: the
+/// measurement may take long, and may be killed.
+fn check_outputs(arguments: &OutputArgs) -> Result<(), Failure> {
+    if arguments.output.is_some() && arguments.output == arguments.report {
+        return Err(Failure::usage(
+            "--output and --report name the same file",
+            "Name two files.",
+        ));
+    }
+    let paths = [&arguments.output, &arguments.report];
+    for path in paths.into_iter().flatten() {
+        check_writable(path).map_err(|source| Failure::Output {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(())
 }
 
-impl OutputFile {
-    fn open(path: &Path) -> Result<Self, Failure> {
-        let created = !path.exists();
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(|source| Failure::Output {
-                path: path.to_owned(),
-                source,
-            })?;
-        Ok(Self {
-            file,
-            path: path.to_owned(),
-            created,
-            kept: false,
-        })
-    }
-
-    fn write(&mut self, content: &[u8]) -> Result<(), Failure> {
-        self.truncate()
-            .and_then(|()| self.file.write_all(content))
-            .map_err(|source| {
-                Failure::transfer(format!("writing {}", self.path.display()), source)
-            })?;
-        self.kept = true;
-        Ok(())
-    }
-
-    /// What an earlier run wrote stays until there is something new. Pipes and
-    /// terminals have nothing to cut off.
-    fn truncate(&self) -> io::Result<()> {
-        match self.file.metadata()?.is_file() {
-            true => self.file.set_len(0),
-            false => Ok(()),
+fn check_writable(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() || metadata.is_dir() => {
+            OpenOptions::new().write(true).open(path).map(drop)
         }
-    }
-}
-
-impl Drop for OutputFile {
-    fn drop(&mut self) {
-        if self.created && !self.kept {
-            let _ = fs::remove_file(&self.path);
+        // Opening a pipe would wait for its reader.
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            OpenOptions::new().write(true).create_new(true).open(path)?;
+            fs::remove_file(path)
         }
+        Err(error) => Err(error),
     }
 }
 
-struct OutputFiles {
-    output: Option<OutputFile>,
-    report: Option<OutputFile>,
-}
-
-impl OutputFiles {
-    fn open(arguments: &OutputArgs) -> Result<Self, Failure> {
-        let open =
-            |path: &Option<std::path::PathBuf>| path.as_deref().map(OutputFile::open).transpose();
-        if arguments.output.is_some() && arguments.output == arguments.report {
-            return Err(Failure::usage(
-                "--output and --report name the same file",
-                "Name two files.",
-            ));
-        }
-        Ok(Self {
-            output: open(&arguments.output)?,
-            report: open(&arguments.report)?,
-        })
-    }
-
-    /// The file for the result, empty and ready.
-    fn finish(mut self) -> Option<File> {
-        let output = self.output.as_mut()?;
-        output.kept = true;
-        output.truncate().ok()?;
-        output.file.try_clone().ok()
-    }
+fn write_file(path: &Path, content: &str) -> Result<(), Failure> {
+    fs::write(path, content)
+        .map_err(|source| Failure::transfer(format!("writing {}", path.display()), source))
 }
 
 /// A closed pipe is no error: `iolane ... | head` is a fine thing to do.

@@ -194,7 +194,7 @@ th { font-weight: 600; color: var(--soft); } .name { text-align: left; } tbody t
 .environment td { white-space: normal; } figure { margin: .5rem 0; max-width: 60rem; } svg { width: 100%; height: auto; display: block; }
 svg text { font: 12px system-ui, 'DejaVu Sans', sans-serif; fill: var(--ink); } svg .tick { fill: var(--soft); font-size: 11.5px; }
 svg .label { fill: var(--soft); font-size: 12.5px; } svg .point { font-weight: 600; }
-svg .grid { stroke: var(--grid); } svg .axis { stroke: var(--soft); } svg .mark { stroke: var(--soft); stroke-dasharray: 4 4; }
+svg .grid { stroke: var(--grid); } svg .axis, svg .lead { stroke: var(--soft); } svg .mark { stroke: var(--soft); stroke-dasharray: 4 4; }
 svg .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; } svg .dot, svg .bar { fill: var(--c); }
 svg .curve { --c: var(--soft); } svg .line.curve { stroke-dasharray: 5 4; stroke-width: 1.5; }
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }

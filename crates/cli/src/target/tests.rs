@@ -261,3 +261,38 @@ fn devices_in_use_are_refused() {
     assert_eq!(error.to_string(), "/dev/sda is mounted on /data");
     assert!(error.remedy().contains("Unmount"));
 }
+
+#[test]
+fn the_device_of_the_root_file_system_is_refused() {
+    let session = Session::quiet();
+    let device = DeviceNumber::from_raw(fs::metadata("/").unwrap().dev());
+    if disk_of(&session, device).is_none() {
+        eprintln!("skipped: the root file system lies on no block device");
+        return;
+    }
+    let error = device::check_unused(Path::new("/dev/root"), device, &session).unwrap_err();
+    assert!(matches!(error, TargetError::Mounted { .. }), "{error}");
+}
+
+#[test]
+fn a_scratch_file_takes_direct_transfers() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut request = request();
+    request.directory = Some(directory.path().to_owned());
+    request.direct = true;
+    let target = match Target::prepare(&request, &Session::quiet()) {
+        Err(Failure::Target(TargetError::NoDirectIo { filesystem, .. })) => {
+            eprintln!("skipped: {filesystem} on /var/tmp takes no direct I/O");
+            return;
+        }
+        result => result.unwrap(),
+    };
+    assert!(target.open(true, false).is_ok());
+    let environment = crate::environment::Environment::read(
+        &SystemPaths::default(),
+        Some(&target),
+        String::new(),
+    );
+    assert!(environment.filesystem.is_some());
+    assert_eq!(environment.device.is_some(), target.disk.is_some());
+}

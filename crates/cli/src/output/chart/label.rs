@@ -46,6 +46,14 @@ impl Area {
             || self.y + self.height > bounds.y + bounds.height
     }
 
+    /// Its point next to another one.
+    pub fn nearest(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (
+            x.clamp(self.x, self.x + self.width),
+            y.clamp(self.y, self.y + self.height),
+        )
+    }
+
     /// Where the text's baseline starts.
     pub fn baseline(&self) -> (f64, f64) {
         (self.x, self.y + self.height - 3.0)

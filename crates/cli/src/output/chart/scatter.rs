@@ -5,6 +5,9 @@ use maud::{Markup, html};
 use super::label::{Area, place};
 use super::{Axis, BOTTOM, Frame, HEIGHT, LEFT, RIGHT, TOP, WIDTH, colour, legend, path, px, svg};
 
+/// A label further from its point than this is joined to it by a line.
+const FAR: f64 = 14.0;
+
 /// One named point.
 #[derive(Clone, Debug)]
 pub struct Point {
@@ -110,5 +113,13 @@ fn label(
     let (x, y) = area.baseline();
     // Its own white space counts, so the text stands in the middle of it.
     let x = x + area.width / 2.0;
-    Some(html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor="middle" { (point.name) } })
+    let (point_x, point_y) = frame.at(point.at);
+    let (near_x, near_y) = area.nearest((point_x, point_y));
+    let is_far = (near_x - point_x).hypot(near_y - point_y) > FAR;
+    Some(html! {
+        @if is_far {
+            line class="lead" x1=(px(point_x)) y1=(px(point_y)) x2=(px(near_x)) y2=(px(near_y)) {}
+        }
+        text class=(class) x=(px(x)) y=(px(y)) text-anchor="middle" { (point.name) }
+    })
 }
