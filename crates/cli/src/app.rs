@@ -36,7 +36,10 @@ pub struct BenchCommand {
 /// Puts a sub-command together with the function that measures for it.
 pub fn bench<B: Bench>(measure: Measure<B>) -> BenchCommand {
     BenchCommand {
-        command: B::Arguments::augment_args(Command::new(B::NAME).about(B::ABOUT)),
+        // Last, as the comments of flattened option groups would replace it.
+        command: B::Arguments::augment_args(Command::new(B::NAME))
+            .about(B::ABOUT)
+            .long_about(None),
         run: Box::new(move |matches, line, session, style| {
             run_bench::<B>(matches, line, session, style, measure)
         }),

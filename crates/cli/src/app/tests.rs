@@ -217,3 +217,18 @@ fn every_command_line_definition_is_sound() {
     ];
     command(&commands).debug_assert();
 }
+
+#[test]
+fn help_goes_to_standard_output_and_names_units() {
+    let (code, text) = run_with(good, "--help");
+    assert_eq!(code, 0);
+    assert!(text.starts_with(Sweep::ABOUT), "{text}");
+    for part in [
+        "--depths <LIST>",
+        "[default: 16k]",
+        "such as 10s or 500ms",
+        "--destructive",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
