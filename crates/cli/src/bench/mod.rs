@@ -1,0 +1,3 @@
+//! The measurements, one module each: options in, results out.
+
+pub mod hugepages;

@@ -1,0 +1,5 @@
+//! Every unsafe block of this crate: thin wrappers around system calls.
+
+pub mod counter;
+pub mod cpu_clock;
+pub mod shared_cache;
