@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::choices::{Backend, Operation, Pattern};
+use super::choices::{Backend, Operation, Pattern, Switch};
 use super::common::{CourseArgs, DEPTH_MAX, IoArgs, OutputArgs, TargetArgs, block_sizes, depth};
 use super::list::{self, List, Progression};
 
@@ -16,7 +16,9 @@ pub struct BatchArgs {
     /// A list: 1,32,..1024 doubles (1,32,64,128,..,1024).
     #[arg(long, value_name = "LIST", default_value = "1,32..1024", value_parser = batch_sizes)]
     pub batch_sizes: List,
-    /// Requests kept outstanding, 1 to 32768
+    /// Requests kept outstanding, 1 to 32768: each time they fall to this, a batch follows
+    ///
+    /// Fewer of large blocks: their buffers take at most 1 GiB and a quarter of the free memory.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = depth)]
     pub pending: u64,
     /// Sizes of requests, 512 bytes to 64 MiB, one run each
@@ -37,6 +39,15 @@ pub struct BatchArgs {
     /// Order of the offsets
     #[arg(long, value_enum, default_value = "random", value_name = "PATTERN")]
     pub pattern: Pattern,
+    /// Whether neighbours become one transfer, one run each; off shows the cost per request
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "off",
+        value_name = "LIST"
+    )]
+    pub merging: Vec<Switch>,
     #[command(flatten)]
     pub io: IoArgs,
     #[command(flatten)]

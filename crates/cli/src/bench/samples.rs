@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::batch::{BatchOutcome, BatchRun};
+use super::batch::{BatchOutcome, BatchRun, BatchSetting, HandOver};
 use super::commit::{CommitOutcome, CommitRun, CommitSetting};
 use super::load::Load;
 use super::mix::{MixOutcome, MixRun, SchedulerKind};
@@ -161,7 +161,18 @@ pub fn batch() -> BatchOutcome {
                     system_ns: ns * 3 / 4,
                     context_switches: 10,
                 };
-                runs.push(BatchRun::new(backend, block, batch, 1000, load, cpu));
+                let setting = BatchSetting {
+                    backend,
+                    block_size_bytes: block,
+                    batch_size: batch,
+                    merging: Switch::Off,
+                    pending: 1000,
+                };
+                let hand_over = HandOver {
+                    hand_overs: load.operations / batch,
+                    transfers: load.operations,
+                };
+                runs.push(BatchRun::new(setting, load, hand_over, cpu));
             }
         }
     }
