@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use iolane_cli::app::{self, Surroundings};
 use iolane_cli::bench::batch::{self, Batch};
+use iolane_cli::bench::commit::{self, Commit};
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::text::Style;
 use iolane_cli::system::SystemPaths;
@@ -16,7 +17,10 @@ fn main() -> ExitCode {
     let no_color = std::env::var_os("NO_COLOR");
     let style = Style::detect(stdout.is_terminal(), no_color.as_deref());
     ExitCode::from(app::run(
-        vec![app::bench::<Batch>(batch::measure)],
+        vec![
+            app::bench::<Batch>(batch::measure),
+            app::bench::<Commit>(commit::measure),
+        ],
         &arguments,
         Surroundings {
             stdout: &mut stdout,

@@ -159,7 +159,7 @@ fn batch_and_commit_options() {
         serde_json::json!(["io_uring", "linux-aio", "threads"])
     );
     let commit = options::<Commit>("").unwrap();
-    assert_eq!(commit.settings().len(), 16);
+    assert_eq!(commit.settings().len(), 24);
     let request = Commit::target(&commit).unwrap();
     assert!(request.writes && request.direct);
 }
