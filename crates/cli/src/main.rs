@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use iolane_cli::app::{self, Surroundings};
 use iolane_cli::bench::batch::{self, Batch};
 use iolane_cli::bench::commit::{self, Commit};
+use iolane_cli::bench::hugepages::{self, Hugepages};
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::text::Style;
 use iolane_cli::system::SystemPaths;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         vec![
             app::bench::<Batch>(batch::measure),
             app::bench::<Commit>(commit::measure),
+            app::bench::<Hugepages>(hugepages::measure),
         ],
         &arguments,
         Surroundings {

@@ -201,13 +201,13 @@ impl Bench for Batch {
         let largest = arguments.batch_sizes.0.iter().copied().max().unwrap_or(0);
         // 1024 at once with 1000 pending is the classic setting; far more would
         // not keep anything pending, but let the disk idle between batches.
-        if largest > arguments.pending.saturating_mul(2) {
+        if arguments.pending > 0 && largest > arguments.pending.saturating_mul(2) {
             return Err(Failure::usage(
                 format!(
                     "a batch of {largest} cannot be built from {} pending requests",
                     arguments.pending
                 ),
-                "Give smaller --batch-sizes or a larger --pending.",
+                "Give smaller --batch-sizes or a larger --pending; or 0, for batches one after the other.",
             ));
         }
         let target = TargetRequest {

@@ -126,21 +126,22 @@ impl CommitRun {
     }
 
     fn label(&self) -> String {
+        format!("{}, {}", threads_text(self.threads), self.method_label())
+    }
+
+    fn method_label(&self) -> String {
         let group = match self.group_commit {
             Switch::On => ", grouped",
             Switch::Off => "",
         };
-        let threads = if self.threads == 1 {
-            "thread"
-        } else {
-            "threads"
-        };
-        format!(
-            "{} {threads}, {}, {}{group}",
-            self.threads,
-            name(self.method),
-            name(self.io)
-        )
+        format!("{}, {}{group}", name(self.method), name(self.io))
+    }
+}
+
+fn threads_text(threads: u64) -> String {
+    match threads {
+        1 => "1 thread".to_owned(),
+        _ => format!("{threads} threads"),
     }
 }
 
@@ -242,35 +243,58 @@ impl Outcome for CommitOutcome {
     }
 
     fn html(&self) -> Vec<Section> {
-        let bars = |value: fn(&CommitRun) -> f64| {
-            self.runs
-                .iter()
-                .map(|run| (run.label(), value(run)))
-                .collect()
-        };
-        vec![
+        let mut sections = vec![
             Section::new("Result")
                 .text(self.sentences())
                 .table(self.table()),
-            Section::new("Commits per second").chart(
-                BarChart {
-                    value: Axis::linear("commits per second", units::count),
-                    bars: bars(|run| run.load.operations_per_second()),
-                }
-                .svg(),
-            ),
-            Section::new("Commit latency, p99").chart(
-                BarChart {
-                    value: Axis::linear("p99 latency", units::time),
-                    bars: bars(|run| run.load.quantile_ns(0.99) as f64),
-                }
-                .svg(),
-            ),
-        ]
+        ];
+        let mut threads: Vec<u64> = self.runs.iter().map(|run| run.threads).collect();
+        threads.dedup();
+        for threads in threads {
+            sections.extend(self.charts(threads));
+        }
+        sections
     }
 }
 
 impl CommitOutcome {
+    /// Of one number of threads. What is not durable stands apart: beside it,
+    /// nothing else could be told from nothing.
+    fn charts(&self, threads: u64) -> Vec<Section> {
+        let who = threads_text(threads);
+        let bars = |durable: bool, value: fn(&CommitRun) -> f64| -> Vec<(String, f64)> {
+            let runs = self.runs.iter().filter(|run| run.threads == threads);
+            runs.filter(|run| (run.method != SyncMethod::None) == durable)
+                .map(|run| (run.method_label(), value(run)))
+                .collect()
+        };
+        let rate: fn(&CommitRun) -> f64 = |run| run.load.operations_per_second();
+        let p99: fn(&CommitRun) -> f64 = |run| run.load.quantile_ns(0.99) as f64;
+        let per_second = || Axis::linear("commits per second", units::count);
+        let charts = [
+            (
+                format!("Durable commits, {who}"),
+                per_second(),
+                bars(true, rate),
+            ),
+            (
+                format!("Latency of durable commits, {who}"),
+                Axis::linear("p99 latency", units::time),
+                bars(true, p99),
+            ),
+            (
+                format!("Commits without a sync, {who}"),
+                per_second(),
+                bars(false, rate),
+            ),
+        ];
+        charts
+            .into_iter()
+            .filter(|(_, _, bars)| !bars.is_empty())
+            .map(|(title, value, bars)| Section::new(title).chart(BarChart { value, bars }.svg()))
+            .collect()
+    }
+
     fn table(&self) -> Table {
         let mut table = Table::new(
             3,

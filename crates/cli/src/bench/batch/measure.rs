@@ -4,6 +4,8 @@
 //! completed is reaped in groups too: the submitting thread sleeps until B
 //! buffers are back.
 //!
+//! With N = 0 batches follow each other, as in bug 68659 of MySQL.
+//!
 //! First come first served with a window that holds everything: what is
 //! measured is the cost of handing requests over, not the choice among them.
 

@@ -276,10 +276,10 @@ fn label(setting: CommitSetting) -> String {
         Switch::Off => "",
     };
     format!(
-        "{}, {}, {} threads{group}",
+        "{}, {}, {}{group}",
         name(setting.method),
         name(setting.io),
-        setting.threads
+        super::threads_text(setting.threads)
     )
 }
 
