@@ -39,7 +39,8 @@ pub fn html(result: &HugepagesResult) -> Vec<Section> {
         ),
         (
             "Page tables of one process that shares the cache",
-            Axis::linear("page tables (KiB)", units::count),
+            // Counted in KiB, so that ticks are round in the units shown.
+            Axis::linear("page tables", |kib| size(kib * 1024.0)),
             |one| Some(per_process_bytes(one)? / 1024.0),
         ),
     ];
