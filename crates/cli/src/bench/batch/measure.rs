@@ -28,8 +28,8 @@ use crate::output::units;
 use crate::session::Session;
 use crate::target::Target;
 
-/// Largest number of requests in flight: what the backends hold.
-const IN_FLIGHT_MAX: u64 = 32_768;
+/// Most requests in flight: what a backend of the engine can hold.
+const IN_FLIGHT_MAX: u64 = 16_384;
 
 /// Between two looks at the stop flag.
 const LOOK: Duration = Duration::from_millis(50);
