@@ -166,6 +166,15 @@ impl Round {
     /// to sleep if there is nothing else to do. Returns how long to sleep, or
     /// `None` when all is done.
     fn account_and_dispatch(&mut self) -> Option<Option<Duration>> {
+        // Failures first: a failed sync decides about the others of its file.
+        if !self
+            .ended
+            .iter()
+            .all(|&token| self.flights.get(token).is_ok())
+        {
+            let flights = &self.flights;
+            self.ended.sort_by_key(|&token| flights.get(token).is_ok());
+        }
         let now_ns = now_ns();
         let mut state = self.device.lock();
         for &token in &self.ended {
