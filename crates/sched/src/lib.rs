@@ -25,4 +25,4 @@ pub use request::{Direction, Kind, Level, Request, RequestId};
 pub use scheduler::{
     Batch, EnqueueError, Member, REQUEST_BYTES_MAX, Scheduler, Snapshot, Transfer,
 };
-pub use window::WindowState;
+pub use window::{RateLimit, RateUnit, WindowState};

@@ -118,8 +118,20 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flight {
     pub transfers: u32,
-    pub cost_ns: u64,
+    /// Predicted cost of the two upper levels' transfers, and of the others'.
+    pub urgent_cost_ns: u64,
+    pub lower_cost_ns: u64,
     pub levels: [u32; Level::COUNT],
+}
+
+impl Flight {
+    fn cost_of(&mut self, level: Level) -> &mut u64 {
+        if level <= Level::Foreground {
+            &mut self.urgent_cost_ns
+        } else {
+            &mut self.lower_cost_ns
+        }
+    }
 }
 
 /// Decides which request goes to one device next. See the crate's page.
@@ -325,12 +337,12 @@ impl Scheduler {
         let request = self.queue.slot(head).request;
         self.queue
             .depart(now_ns, head, request.offset + u64::from(length));
-        let cost_ns = self.window.cost_ns(request.kind, length);
+        let cost_ns = self.window.cost_ns(length);
         self.queue.set_cost(head, cost_ns);
         self.window
-            .departed(now_ns, &self.flight, request.level, cost_ns);
+            .departed(now_ns, &self.flight, request.level, cost_ns, length);
         self.flight.transfers += 1;
-        self.flight.cost_ns += cost_ns;
+        *self.flight.cost_of(request.level) += cost_ns;
         self.flight.levels[request.level.index()] += 1;
     }
 
@@ -349,20 +361,18 @@ impl Scheduler {
         let cost_ns = self.queue.cost_ns(head);
         let length = self.queue.transfer_length(head);
         self.flight.transfers -= 1;
-        self.flight.cost_ns -= cost_ns;
+        *self.flight.cost_of(entry.request.level) -= cost_ns;
         self.flight.levels[entry.request.level.index()] -= 1;
-        let queued = self.queue.queued.iter().sum();
+        let lower_waiting = self.queue.queued[2..].iter().any(|&queued| queued > 0);
         self.window.completed(
             now_ns,
             &self.flight,
             &Sample {
-                kind: entry.request.kind,
-                level: entry.request.level,
                 bytes: length,
                 cost_ns,
                 dispatched_ns: entry.dispatched_ns,
                 ok,
-                queued,
+                lower_waiting,
             },
         );
         let (config, window) = (&self.config, &self.window);
@@ -422,11 +432,11 @@ impl Scheduler {
     /// When to call [`dispatch`](Scheduler::dispatch) again even if nothing
     /// completes and nothing comes, because a rate limit holds requests back.
     /// `None`: there is no such moment.
-    pub fn next_timer(&self, now_ns: u64) -> Option<u64> {
+    pub fn next_timer(&self) -> Option<u64> {
         if self.queue.queued.iter().all(|&queued| queued == 0) {
             return None;
         }
-        self.window.next_timer(now_ns)
+        self.window.next_timer()
     }
 
     /// Changes the policy and the window; what is queued stays.

@@ -160,9 +160,11 @@ impl Shared {
                 token: op.op().token,
                 result: syscalls::transfer(&op),
             };
+            // Before the driver can know: what it pushes next is for this
+            // thread, and needs no new one.
+            lock(&self.work).idle += 1;
             lock(&self.done).push(completed);
             self.driver.nudge();
-            lock(&self.work).idle += 1;
         }
     }
 

@@ -49,11 +49,16 @@ impl UringBackend {
     ///
     /// An error's text names the failing call and, where known, the remedy.
     pub fn new(capacity: u32) -> Result<UringBackend, String> {
+        UringBackend::with_modes(&RingMode::ALL, capacity)
+    }
+
+    /// [`new`](UringBackend::new), in the first of `modes` that the kernel knows.
+    pub fn with_modes(modes: &[RingMode], capacity: u32) -> Result<UringBackend, String> {
         let alarm = EventFd::new(WhenZero::Block).map_err(|error| format!("eventfd: {error}"))?;
         let alarm = Arc::new(alarm);
         // One more each than operations: the read that watches the alarm.
         let sq_entries = (capacity + 1).min(SQ_ENTRIES_MAX).next_power_of_two();
-        let ring = Ring::new(sq_entries, capacity + 1, Arc::clone(&alarm))
+        let ring = Ring::new(modes, sq_entries, capacity + 1, Arc::clone(&alarm))
             .map_err(|error| explain_setup(&error))?;
         if !ring.has_enter_timeout() {
             return Err("io_uring_enter has no timeout (Linux 5.11 or newer is needed)".into());

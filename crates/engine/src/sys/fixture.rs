@@ -1,7 +1,12 @@
 //! For tests: memory with vectors into it, and the operations on them.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ffi::CString;
+use std::io;
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
 
 use super::op::{BufferRegion, PinnedOp};
 use crate::backend::{Op, OpCode};
@@ -93,4 +98,34 @@ impl Drop for Transfer {
         // SAFETY: allocated with this layout.
         unsafe { dealloc(self.memory, self.layout) }
     }
+}
+
+/// Mounts an empty tmpfs that holds `len` bytes on `dir`, visible to the
+/// calling thread and what it starts, until they end. Needs root.
+pub(crate) fn mount_private_tmpfs(dir: &Path, len: usize) -> io::Result<()> {
+    let dir = CString::new(dir.as_os_str().as_bytes())?;
+    let options = CString::new(format!("size={len}"))?;
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: all strings outlive the calls; where none is given, none is read.
+    let done = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                ptr::null(),
+                c"/".as_ptr(),
+                ptr::null(),
+                private,
+                ptr::null(),
+            ) == 0
+            && libc::mount(
+                c"tmpfs".as_ptr(),
+                dir.as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                options.as_ptr().cast(),
+            ) == 0
+    };
+    if !done {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }

@@ -22,8 +22,8 @@ pub(crate) fn transfer(op: &PinnedOp) -> i32 {
         // SAFETY: a `PinnedOp` vouches for its vectors and their memory.
         let result = unsafe {
             match op.code {
-                OpCode::Read => libc::preadv64(op.fd, op.iov, count, offset),
-                OpCode::Write => libc::pwritev64(op.fd, op.iov, count, offset),
+                OpCode::Read => libc::preadv(op.fd, op.iov, count, offset),
+                OpCode::Write => libc::pwritev(op.fd, op.iov, count, offset),
                 OpCode::SyncData => libc::fdatasync(op.fd) as isize,
                 OpCode::SyncAll => libc::fsync(op.fd) as isize,
             }
@@ -102,4 +102,15 @@ pub(crate) fn drop_nice_capabilities() -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// For tests: the I/O priority of a thread.
+#[cfg(test)]
+pub(crate) fn thread_ioprio(thread_id: i32) -> io::Result<u16> {
+    // SAFETY: no memory is passed.
+    let result = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, thread_id) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result as u16)
 }

@@ -38,7 +38,7 @@ pub(crate) enum RingMode {
 }
 
 impl RingMode {
-    const ALL: [RingMode; 4] = [
+    pub const ALL: [RingMode; 4] = [
         RingMode::DeferredNoArray,
         RingMode::Deferred,
         RingMode::Cooperative,
@@ -75,10 +75,17 @@ impl Ring {
     /// `in_flight_max` is the most completions that can be outstanding, the
     /// alarm's included: the completion queue has room for all of them, so it
     /// cannot overflow.
-    pub fn new(sq_entries: u32, in_flight_max: u32, alarm: Arc<EventFd>) -> io::Result<Ring> {
+    ///
+    /// The first of `modes` that the kernel knows is taken.
+    pub fn new(
+        modes: &[RingMode],
+        sq_entries: u32,
+        in_flight_max: u32,
+        alarm: Arc<EventFd>,
+    ) -> io::Result<Ring> {
         let cq_entries = in_flight_max.max(sq_entries).next_power_of_two();
         let mut refused = io::Error::from_raw_os_error(libc::EINVAL);
-        for mode in RingMode::ALL {
+        for &mode in modes {
             match build(mode, sq_entries, cq_entries) {
                 Ok(ring) => {
                     return Ok(Ring {

@@ -3,7 +3,10 @@
 use std::os::fd::AsRawFd;
 
 use super::*;
+use crate::backend::uring::UringBackend;
 use crate::sys::fixture::Transfer;
+use crate::sys::syscalls;
+use crate::sys::uring::RingMode;
 
 #[test]
 fn uring_uses_registered_buffers() {
@@ -71,23 +74,130 @@ fn others_say_that_they_register_nothing() {
     }
 }
 
+/// Older kernels get the later modes.
 #[test]
-fn pool_threads_are_named_and_few() {
-    let mut backend = opened(BackendKind::Threads, CAPACITY);
+fn uring_works_in_every_mode() {
     let scratch = Scratch::new();
     let file = scratch.buffered();
-    let fd = file.as_raw_fd();
-    let block = Transfer::plain(BLOCK);
-    // One at a time needs no more than a few threads, however many follow.
-    for _ in 0..100 {
-        run(&mut *backend, block.op(1, OpCode::Read, fd, 0));
+    let block = Transfer::filled(BLOCK, 6);
+    for mode in RingMode::ALL {
+        let mut backend = match UringBackend::with_modes(&[mode], 2 * CAPACITY) {
+            Ok(backend) => backend,
+            Err(reason) => {
+                eprintln!("skipped: {mode}: {reason}");
+                continue;
+            }
+        };
+        assert_eq!(backend.mode(), mode);
+        // Without ever blocking: completions are seen all the same.
+        for token in 0..u64::from(CAPACITY) {
+            let code = [OpCode::Write, OpCode::SyncData][token as usize % 2];
+            backend.push(pin(block.op(token, code, file.as_raw_fd(), 0)));
+        }
+        let end = Instant::now() + LOST_AFTER;
+        let mut done = Vec::new();
+        while done.len() < CAPACITY as usize {
+            assert!(Instant::now() < end, "{mode}: lost");
+            backend.reap(Some(Duration::ZERO), &mut done).expect("reap");
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            run(
+                &mut backend,
+                block.op(1, OpCode::SyncAll, file.as_raw_fd(), 0)
+            ),
+            0
+        );
+        let waker = backend.waker();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(10));
+            waker.wake();
+        });
+        let start = Instant::now();
+        done.clear();
+        backend.reap(Some(LOST_AFTER), &mut done).expect("reap");
+        assert!(start.elapsed() < LOST_AFTER, "{mode}: wake lost");
+        assert!(done.is_empty());
+        other.join().expect("no panic");
     }
-    let names = || -> Vec<String> {
-        std::fs::read_dir("/proc/self/task")
-            .expect("/proc")
-            .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
-            .map(|name| name.trim().to_owned())
-            .collect()
+}
+
+/// The pool's threads: ids of those named `iolane-io-N`.
+fn pool_threads() -> Vec<i32> {
+    std::fs::read_dir("/proc/self/task")
+        .expect("/proc")
+        .map(|task| task.expect("/proc").path())
+        .filter(|task| {
+            std::fs::read_to_string(task.join("comm"))
+                .is_ok_and(|name| name.starts_with("iolane-io-"))
+        })
+        .map(|task| {
+            task.file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned()
+        })
+        .map(|id| id.parse().expect("a thread id"))
+        .collect()
+}
+
+/// In a process of its own, where no other test has a pool.
+#[test]
+fn pool_starts_threads_by_need() {
+    const MARK: &str = "IOLANE_TEST_POOL";
+    const IDLE_CLASS: u16 = 3 << 13;
+    if std::env::var_os(MARK).is_none() {
+        child(
+            "backend::tests::particular::pool_starts_threads_by_need",
+            MARK,
+        );
+        return;
+    }
+    const MANY: u32 = 1000;
+    let mut backend = opened(BackendKind::Threads, MANY);
+    let scratch = Scratch::new();
+    let file = scratch.buffered();
+    let block = Transfer::plain(BLOCK);
+    let op = block.op(1, OpCode::SyncData, file.as_raw_fd(), 0);
+    for _ in 0..100 {
+        run(
+            &mut *backend,
+            Op {
+                ioprio: IDLE_CLASS,
+                ..op
+            },
+        );
+    }
+    let one = pool_threads();
+    assert_eq!(one.len(), 1, "one operation at a time needs one thread");
+    assert_eq!(
+        syscalls::thread_ioprio(one[0]).expect("ioprio_get"),
+        IDLE_CLASS
+    );
+    run(&mut *backend, op);
+    assert_eq!(
+        syscalls::thread_ioprio(one[0]).expect("ioprio_get") >> 13,
+        0
+    );
+
+    for _ in 0..MANY {
+        backend.push(pin(op));
+    }
+    reap_all(&mut *backend, MANY as usize);
+    // A thread names itself when it first runs, and may stay in /proc for a
+    // moment after it was joined.
+    let become_count = |count: usize| {
+        let end = Instant::now() + LOST_AFTER;
+        while pool_threads().len() != count {
+            assert!(
+                Instant::now() < end,
+                "{} pool threads",
+                pool_threads().len()
+            );
+            std::thread::yield_now();
+        }
     };
-    assert!(names().iter().any(|name| name == "iolane-io-0"));
+    become_count(crate::backend::pool::THREADS_MAX);
+    drop(backend);
+    become_count(0);
 }

@@ -9,117 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::sys::fixture::{Transfer, pin};
+use crate::sys::fixture::{self, Transfer, pin};
 use crate::sys::syscalls;
-
-fn vectored_round_trip(kind: BackendKind, file: &File, direct: bool) {
-    const PIECES: usize = 64;
-    // In memory every second block, in reverse; in the file one after another.
-    let pieces: Vec<(usize, usize)> = (0..PIECES)
-        .rev()
-        .map(|piece| (piece * 2 * BLOCK, BLOCK))
-        .collect();
-    let len = PIECES * 2 * BLOCK;
-    let mut out = Transfer::vectored(len, &pieces);
-    for (at, block) in out.bytes_mut().chunks_mut(BLOCK).enumerate() {
-        block.fill(at as u8);
-    }
-    let back = Transfer::vectored(len, &pieces);
-    let mut backend = opened(kind, CAPACITY);
-    let fd = file.as_raw_fd();
-    let offset = 3 * BLOCK as u64;
-    let with = |op: Op| Op { direct, ..op };
-
-    let written = run(&mut *backend, with(out.op(1, OpCode::Write, fd, offset)));
-    assert_eq!(written as usize, PIECES * BLOCK);
-    assert_eq!(run(&mut *backend, out.op(2, OpCode::SyncData, fd, 0)), 0);
-    assert_eq!(run(&mut *backend, out.op(3, OpCode::SyncAll, fd, 0)), 0);
-    let read = run(&mut *backend, with(back.op(4, OpCode::Read, fd, offset)));
-    assert_eq!(read as usize, PIECES * BLOCK);
-    for (start, len) in pieces {
-        assert_eq!(
-            back.bytes()[start..start + len],
-            out.bytes()[start..start + len]
-        );
-        assert!(
-            back.bytes()[start + len..start + 2 * len]
-                .iter()
-                .all(|&b| b == 0)
-        );
-    }
-    let last = (PIECES - 1) * 2;
-    let mut first_on_disk = Transfer::plain(BLOCK);
-    file.read_exact_at(first_on_disk.bytes_mut(), offset)
-        .expect("read");
-    assert!(first_on_disk.bytes().iter().all(|&b| b == last as u8));
-}
-
-fn thousand_in_random_order(kind: BackendKind, file: &File, direct: bool) {
-    const COUNT: u64 = 1000;
-    let seed = 0x5eed_0001;
-    println!("seed {seed:#x}");
-    let mut random = Random(seed);
-    let unit: u64 = if direct { BLOCK as u64 } else { 1 };
-    let slot_bytes = 8 * BLOCK as u64;
-    let sizes: Vec<usize> = (0..COUNT)
-        .map(|_| ((1 + random.below(slot_bytes / unit)) * unit) as usize)
-        .collect();
-    let mut backend = opened(kind, CAPACITY);
-    for code in [OpCode::Write, OpCode::Read] {
-        let mut order: Vec<u64> = (0..COUNT).collect();
-        random.shuffle(&mut order);
-        let mut transfers: Vec<Option<Transfer>> = (0..COUNT).map(|_| None).collect();
-        let mut done = Vec::new();
-        let mut in_flight = 0;
-        let mut finished = 0;
-        let mut next = order.into_iter().peekable();
-        while finished < COUNT {
-            while in_flight < CAPACITY
-                && let Some(token) = next.next()
-            {
-                let len = sizes[token as usize];
-                let byte = if code == OpCode::Write {
-                    token as u8 | 1
-                } else {
-                    0
-                };
-                let transfer = Transfer::filled(len, byte);
-                let op = transfer.op(token, code, file.as_raw_fd(), token * slot_bytes);
-                backend.push(pin(Op { direct, ..op }));
-                transfers[token as usize] = Some(transfer);
-                in_flight += 1;
-                // Batches of different sizes.
-                if random.below(8) == 0 {
-                    break;
-                }
-            }
-            let wait = if random.below(4) == 0 {
-                Duration::ZERO
-            } else {
-                LOST_AFTER
-            };
-            backend.reap(Some(wait), &mut done).expect("reap");
-            assert!(wait.is_zero() || !done.is_empty(), "an operation was lost");
-            for completed in done.drain(..) {
-                let transfer = transfers[completed.token as usize]
-                    .take()
-                    .expect("each operation finishes once");
-                assert_eq!(completed.result as usize, sizes[completed.token as usize]);
-                if code == OpCode::Read {
-                    assert!(
-                        transfer
-                            .bytes()
-                            .iter()
-                            .all(|&b| b == completed.token as u8 | 1)
-                    );
-                }
-                in_flight -= 1;
-                finished += 1;
-            }
-        }
-        assert!(next.peek().is_none());
-    }
-}
 
 fn errors_reach_the_caller(kind: BackendKind) {
     let mut backend = opened(kind, CAPACITY);
@@ -169,6 +60,33 @@ fn errors_reach_the_caller(kind: BackendKind) {
         .expect("/dev/full");
     let op = block.op(4, OpCode::Write, full.as_raw_fd(), 0);
     assert_eq!(run(&mut *backend, op), -libc::ENOSPC);
+}
+
+fn a_full_file_system_gives_a_short_write_first(kind: BackendKind) {
+    const BLOCKS: usize = 16;
+    let scratch = Scratch::new();
+    // The mount is seen by this thread alone, and goes with it.
+    let path = scratch.path.clone();
+    let mounted = thread::spawn(move || {
+        let dir = path.parent().expect("a directory");
+        if let Err(error) = fixture::mount_private_tmpfs(dir, BLOCKS * BLOCK) {
+            eprintln!("skipped: no tmpfs of our own: {error}");
+            return;
+        }
+        let file = File::create_new(&path).expect("file");
+        let much = Transfer::filled((BLOCKS + 4) * BLOCK, 1);
+        let mut backend = opened(kind, CAPACITY);
+        for direct in [false, true] {
+            file.set_len(0).expect("set_len");
+            let at = |block: usize| Op {
+                direct,
+                ..much.op(1, OpCode::Write, file.as_raw_fd(), (block * BLOCK) as u64)
+            };
+            assert_eq!(run(&mut *backend, at(0)) as usize, BLOCKS * BLOCK);
+            assert_eq!(run(&mut *backend, at(BLOCKS)), -libc::ENOSPC);
+        }
+    });
+    mounted.join().expect("no panic");
 }
 
 fn short_reads_at_the_end(kind: BackendKind) {
@@ -482,34 +400,35 @@ macro_rules! suite {
             #[test]
             fn vectored_round_trip() {
                 let scratch = Scratch::new();
-                super::vectored_round_trip($kind, &scratch.buffered(), false);
+                transfers::vectored_round_trip($kind, &scratch.buffered(), false);
             }
 
             #[test]
             fn vectored_round_trip_direct() {
                 let scratch = Scratch::new();
                 if let Some(file) = scratch.direct() {
-                    super::vectored_round_trip($kind, &file, true);
+                    transfers::vectored_round_trip($kind, &file, true);
                 }
             }
 
             #[test]
             fn thousand_in_random_order() {
                 let scratch = Scratch::new();
-                super::thousand_in_random_order($kind, &scratch.buffered(), false);
+                transfers::thousand_in_random_order($kind, &scratch.buffered(), false);
             }
 
             #[test]
             fn thousand_in_random_order_direct() {
                 let scratch = Scratch::new();
                 if let Some(file) = scratch.direct() {
-                    super::thousand_in_random_order($kind, &file, true);
+                    transfers::thousand_in_random_order($kind, &file, true);
                 }
             }
 
             suite!(
                 @plain $kind,
                 errors_reach_the_caller,
+                a_full_file_system_gives_a_short_write_first,
                 short_reads_at_the_end,
                 no_wake_is_lost,
                 a_wake_in_advance_counts_once,

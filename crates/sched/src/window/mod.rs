@@ -1,0 +1,294 @@
+//! How much may be in flight, learned while running.
+//!
+//! Three parts: [`cost`] predicts what a transfer costs the device, [`knee`]
+//! finds how much predicted cost in flight is enough, [`rate`] recognises a
+//! volume with a budget. This file puts them together and says what they mean
+//! for each level.
+
+pub(crate) mod cost;
+mod knee;
+mod rate;
+
+use crate::config::WindowConfig;
+use crate::request::Level;
+use crate::scheduler::Flight;
+use cost::CostModel;
+use knee::Knee;
+use rate::Rate;
+pub use rate::{RateLimit, RateUnit};
+
+/// While a request that somebody waits for came this recently, the lower
+/// levels keep to the window that spares its latency.
+const FOREGROUND_LINGERS_NS: u64 = 1_000_000_000;
+/// What a doubling of the window must bring in throughput: 15 % (2^0.2) when
+/// the foreground pays for it with latency...
+const ELASTICITY_SHARED: f64 = 0.2;
+/// ... 5 % (2^0.07) when there is none.
+const ELASTICITY_ALONE: f64 = 0.07;
+/// Requests that somebody waits for may fill this many windows; beyond, they
+/// queue by level too, so that a log write is not behind a thousand reads.
+const FOREGROUND_WINDOWS: f64 = 4.0;
+/// But so many may always go.
+const FOREGROUND_TRANSFERS_MIN: u32 = 32;
+/// Shortest latency: how long a minimum is believed.
+const SERVICE_WINDOW_NS: u64 = 10_000_000_000;
+/// Before anything was measured: a rotating disk.
+const SERVICE_NS_START: u64 = 10_000_000;
+
+/// What was learned of the device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowState {
+    /// Transfers of the usual size that may be in flight before lower levels
+    /// wait.
+    pub transfers: f64,
+    /// The same as predicted device time; `None` with a fixed window.
+    pub device_time_ns: Option<f64>,
+    /// Shortest latency of a transfer seen lately.
+    pub service_ns: u64,
+    /// Size at which moving the data costs the device as much as the rest of
+    /// a transfer.
+    pub equal_bytes: f64,
+    /// The volume's recognised budget.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// One finished transfer.
+pub(crate) struct Sample {
+    pub bytes: u32,
+    pub cost_ns: u64,
+    pub dispatched_ns: u64,
+    pub ok: bool,
+    /// Whether a lower level has more to send.
+    pub lower_waiting: bool,
+}
+
+/// Smallest value over a sliding time, in two buckets.
+#[derive(Clone, Copy)]
+struct Shortest {
+    current: u64,
+    previous: u64,
+    turned_ns: u64,
+}
+
+impl Shortest {
+    fn add(&mut self, now_ns: u64, value: u64) {
+        if now_ns - self.turned_ns.min(now_ns) > SERVICE_WINDOW_NS {
+            self.previous = self.current;
+            self.current = u64::MAX;
+            self.turned_ns = now_ns;
+        }
+        self.current = self.current.min(value);
+    }
+
+    fn get(&self) -> Option<u64> {
+        Some(self.current.min(self.previous)).filter(|&value| value != u64::MAX)
+    }
+}
+
+struct Learned {
+    cost: CostModel,
+    shared: Knee,
+    alone: Knee,
+    rate: Rate,
+    foreground_ns: Option<u64>,
+    /// Moving average of what the foreground has in flight, so that the lower
+    /// levels leave room for it without reacting to each of its requests: a
+    /// single request sent for each that returns would cost a doorbell each.
+    foreground_cost_ns: f64,
+    now_ns: u64,
+}
+
+pub(crate) struct Window {
+    config: WindowConfig,
+    service: Shortest,
+    learned: Learned,
+}
+
+impl Learned {
+    fn foreground_is_active(&self) -> bool {
+        self.foreground_ns
+            .is_some_and(|then| self.now_ns.saturating_sub(then) < FOREGROUND_LINGERS_NS)
+    }
+
+    fn knee(&self) -> &Knee {
+        if self.foreground_is_active() {
+            &self.shared
+        } else {
+            &self.alone
+        }
+    }
+
+    fn knee_mut(&mut self) -> &mut Knee {
+        if self.foreground_is_active() {
+            &mut self.shared
+        } else {
+            &mut self.alone
+        }
+    }
+
+    fn has_room(&self, flight: &Flight, level: Level) -> bool {
+        if level == Level::Critical {
+            return true;
+        }
+        let foreground = flight.levels[0] + flight.levels[1];
+        if level == Level::Foreground {
+            return foreground < FOREGROUND_TRANSFERS_MIN
+                || (flight.urgent_cost_ns as f64) < FOREGROUND_WINDOWS * self.shared.limit_ns();
+        }
+        if !self.rate.has_room() {
+            return false;
+        }
+        // The last transfer may reach over the limit by half of itself, so
+        // that the count is the limit rounded, not rounded up.
+        let limit_ns = self.knee().limit_ns() - self.foreground_cost_ns;
+        let typical_ns = self.knee().typical_ns();
+        flight.lower_cost_ns == 0 || (flight.lower_cost_ns as f64) + typical_ns / 2.0 < limit_ns
+    }
+
+    fn departed(&mut self, now_ns: u64, flight: &Flight, level: Level, cost_ns: u64, bytes: u32) {
+        self.now_ns = now_ns.max(self.now_ns);
+        self.rate.advance(now_ns);
+        self.rate.departed(f64::from(bytes));
+        if level <= Level::Foreground {
+            if !self.foreground_is_active() {
+                self.alone.interrupt();
+                self.shared.interrupt();
+            }
+            self.foreground_ns = Some(self.now_ns);
+        } else {
+            self.knee_mut().departed(cost_ns as f64);
+        }
+        self.foreground_cost_ns += (flight.urgent_cost_ns as f64 - self.foreground_cost_ns) / 64.0;
+    }
+
+    fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample, service_ns: u64) {
+        let was_active = self.foreground_is_active();
+        self.now_ns = now_ns.max(self.now_ns);
+        if was_active && !self.foreground_is_active() {
+            self.alone.interrupt();
+            self.foreground_cost_ns = 0.0;
+        }
+        let bytes = f64::from(sample.bytes);
+        if bytes > 0.0 {
+            self.rate
+                .completed(now_ns, sample.dispatched_ns, bytes, service_ns);
+        }
+        if !sample.lower_waiting || !sample.ok || self.rate.limit().is_some() {
+            self.knee_mut().interrupt();
+            return;
+        }
+        let measured =
+            self.knee_mut()
+                .completed(now_ns, flight.transfers, sample.cost_ns as f64, bytes);
+        if let Some(measured) = measured {
+            self.cost
+                .learn(measured.elapsed_ns, measured.transfers, measured.bytes);
+        }
+    }
+}
+
+impl Window {
+    pub(crate) fn new(config: WindowConfig) -> Window {
+        let cost = CostModel::new();
+        let typical_ns = cost.cost_ns(16_384) as f64;
+        Window {
+            config,
+            service: Shortest {
+                current: u64::MAX,
+                previous: u64::MAX,
+                turned_ns: 0,
+            },
+            learned: Learned {
+                cost,
+                shared: Knee::new(typical_ns, ELASTICITY_SHARED),
+                alone: Knee::new(typical_ns, ELASTICITY_ALONE),
+                rate: Rate::default(),
+                foreground_ns: None,
+                foreground_cost_ns: 0.0,
+                now_ns: 0,
+            },
+        }
+    }
+
+    pub(crate) fn config(&self) -> WindowConfig {
+        self.config
+    }
+
+    /// Lets time pass.
+    pub(crate) fn advance(&mut self, now_ns: u64) {
+        if self.config == WindowConfig::Learned {
+            self.learned.now_ns = now_ns.max(self.learned.now_ns);
+            self.learned.rate.advance(now_ns);
+        }
+    }
+
+    /// Whether one more transfer of `level` may go. With a fixed window under
+    /// `lanes`, the two upper levels go in any case.
+    pub(crate) fn has_room(&self, flight: &Flight, level: Level) -> bool {
+        match self.config {
+            WindowConfig::Learned => self.learned.has_room(flight, level),
+            WindowConfig::Fixed(limit) => level <= Level::Foreground || flight.transfers < limit,
+        }
+    }
+
+    /// What a transfer is predicted to cost the device.
+    pub(crate) fn cost_ns(&self, bytes: u32) -> u64 {
+        self.learned.cost.cost_ns(bytes)
+    }
+
+    /// Notes that a transfer goes to the device; `flight` is before it.
+    pub(crate) fn departed(
+        &mut self,
+        now_ns: u64,
+        flight: &Flight,
+        level: Level,
+        cost_ns: u64,
+        bytes: u32,
+    ) {
+        if self.config == WindowConfig::Learned {
+            self.learned.departed(now_ns, flight, level, cost_ns, bytes);
+        }
+    }
+
+    /// Notes that a transfer has ended; `flight` is without it.
+    pub(crate) fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample) {
+        if sample.ok && sample.bytes > 0 {
+            self.service
+                .add(now_ns, now_ns.saturating_sub(sample.dispatched_ns));
+        }
+        if self.config == WindowConfig::Learned {
+            let service_ns = self.service_ns();
+            self.learned.completed(now_ns, flight, sample, service_ns);
+        }
+    }
+
+    /// When a rate limit lets the next request go.
+    pub(crate) fn next_timer(&self) -> Option<u64> {
+        match self.config {
+            WindowConfig::Learned => self.learned.rate.next_timer(),
+            WindowConfig::Fixed(_) => None,
+        }
+    }
+
+    /// The shortest latency seen lately.
+    pub(crate) fn service_ns(&self) -> u64 {
+        self.service.get().unwrap_or(SERVICE_NS_START)
+    }
+
+    pub(crate) fn state(&self) -> WindowState {
+        let (transfers, device_time_ns) = match self.config {
+            WindowConfig::Fixed(limit) => (f64::from(limit), None),
+            WindowConfig::Learned => {
+                let knee = self.learned.knee();
+                (knee.transfers(), Some(knee.limit_ns()))
+            }
+        };
+        WindowState {
+            transfers,
+            device_time_ns,
+            service_ns: self.service_ns(),
+            equal_bytes: self.learned.cost.equal_bytes(),
+            rate_limit: self.learned.rate.limit(),
+        }
+    }
+}

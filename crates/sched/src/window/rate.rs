@@ -1,0 +1,236 @@
+//! Recognises a rate-limited volume and stays just under its budget.
+//!
+//! A token bucket in the kernel (`blk-throttle`) or in a hypervisor serves at
+//! full speed until the budget of its period is used up, and then lets
+//! everything wait for the next period, for tens of milliseconds: whoever
+//! arrives then waits, however urgent. Its signature is a series of stalls
+//! between which the same amount is served, at the same pace. Once that is
+//! seen, requests are paced evenly, slightly below it: the bucket never runs
+//! empty, and what waits, waits in our queue, where levels count.
+
+/// A stall: nothing completed for this long while something was in flight...
+const STALL_NS_MIN: u64 = 5_000_000;
+/// ... and for this many times the device's service time.
+const STALL_SERVICE_TIMES: u64 = 20;
+/// Periods, each ended by a stall, that must agree.
+const PERIODS: usize = 3;
+/// How far they may differ, as a part of their mean.
+const AGREE: f64 = 0.04;
+/// Least part of the time that is spent in stalls. A device with a hiccup
+/// now and then is not rate-limited.
+const STALLED_SHARE_MIN: f64 = 0.2;
+/// A period longer than this says nothing: the load paused.
+const PERIOD_NS_MAX: u64 = 2_000_000_000;
+/// Pace as a part of the recognised rate. Kernel and hypervisor budgets are
+/// exact, so the slack only has to absorb bursts of our own and rounding.
+const PACE: f64 = 0.985;
+/// Requests that may go at once after a pause, in time at the paced rate.
+const BURST_NS: f64 = 1_500_000.0;
+/// While paced, how long until the limit is tested for having been raised;
+/// doubled each time that it was not.
+const TEST_AFTER_NS_MIN: u64 = 10_000_000_000;
+const TEST_AFTER_NS_MAX: u64 = 320_000_000_000;
+/// Each step of a test raises the pace by this factor for `TEST_STEP_NS`.
+const TEST_STEP: f64 = 1.01;
+const TEST_STEP_NS: u64 = 200_000_000;
+/// Without a stall up to this factor, there is no limit any more.
+const TEST_END: f64 = 1.25;
+/// A transfer this many times slower than the device's service time, or more,
+/// while a test runs, ends the test: the bucket begins to empty.
+const TEST_SLOW_SERVICE_TIMES: u64 = 40;
+
+/// What a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateUnit {
+    /// Transfers, whatever their size.
+    Transfers,
+    /// Bytes.
+    Bytes,
+}
+
+/// A recognised limit of the volume.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateLimit {
+    /// What it counts.
+    pub unit: RateUnit,
+    /// How many of them a second the volume was seen to allow.
+    pub per_second: f64,
+}
+
+/// What was served from the end of one stall to the end of the next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Period {
+    elapsed_ns: u64,
+    stalled_ns: u64,
+    transfers: f64,
+    bytes: f64,
+}
+
+#[derive(Clone, Debug)]
+struct Pace {
+    limit: RateLimit,
+    /// Factor on the paced rate, above 1 while a test runs.
+    factor: f64,
+    /// Units that may go now; negative after urgent ones went without asking.
+    tokens: f64,
+    filled_ns: u64,
+    test_ns: u64,
+    test_after_ns: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rate {
+    last_completion_ns: u64,
+    begin_ns: Option<u64>,
+    current: Period,
+    periods: [Period; PERIODS],
+    seen: usize,
+    pace: Option<Pace>,
+}
+
+impl Pace {
+    fn units(&self, bytes: f64) -> f64 {
+        match self.limit.unit {
+            RateUnit::Transfers => 1.0,
+            RateUnit::Bytes => bytes,
+        }
+    }
+
+    fn per_ns(&self) -> f64 {
+        self.limit.per_second * PACE * self.factor / 1e9
+    }
+
+    fn fill(&mut self, now_ns: u64) {
+        let elapsed_ns = now_ns.saturating_sub(self.filled_ns) as f64;
+        self.filled_ns = now_ns.max(self.filled_ns);
+        let burst = (BURST_NS * self.per_ns()).max(1.0);
+        self.tokens = (self.tokens + elapsed_ns * self.per_ns()).min(burst);
+    }
+}
+
+impl Rate {
+    pub(crate) fn limit(&self) -> Option<RateLimit> {
+        self.pace.as_ref().map(|pace| pace.limit)
+    }
+
+    /// Whether a request that nobody waits for may go.
+    pub(crate) fn has_room(&self) -> bool {
+        self.pace.as_ref().is_none_or(|pace| pace.tokens > 0.0)
+    }
+
+    /// When [`has_room`](Rate::has_room) becomes true, if it is false.
+    pub(crate) fn next_timer(&self) -> Option<u64> {
+        let pace = self.pace.as_ref().filter(|pace| pace.tokens <= 0.0)?;
+        // Half a token above zero, so that one wake-up is enough.
+        let missing = 0.5_f64.mul_add(pace.units(4096.0), -pace.tokens);
+        Some(pace.filled_ns + (missing / pace.per_ns()).ceil() as u64)
+    }
+
+    /// Lets time pass.
+    pub(crate) fn advance(&mut self, now_ns: u64) {
+        let Some(pace) = &mut self.pace else { return };
+        pace.fill(now_ns);
+        if now_ns < pace.test_ns {
+            return;
+        }
+        pace.factor *= TEST_STEP;
+        pace.test_ns = now_ns + TEST_STEP_NS;
+        if pace.factor > TEST_END {
+            self.pace = None;
+            self.seen = 0;
+        }
+    }
+
+    pub(crate) fn departed(&mut self, bytes: f64) {
+        if let Some(pace) = &mut self.pace {
+            pace.tokens -= pace.units(bytes);
+        }
+    }
+
+    pub(crate) fn completed(
+        &mut self,
+        now_ns: u64,
+        dispatched_ns: u64,
+        bytes: f64,
+        service_ns: u64,
+    ) {
+        let waited_ns = now_ns - self.last_completion_ns.max(dispatched_ns).min(now_ns);
+        self.last_completion_ns = now_ns;
+        self.end_test_if_slow(now_ns, now_ns - dispatched_ns, service_ns);
+        let stalled = waited_ns >= STALL_NS_MIN.max(STALL_SERVICE_TIMES * service_ns);
+        if stalled {
+            self.end_period(now_ns, waited_ns);
+        }
+        self.current.transfers += 1.0;
+        self.current.bytes += bytes;
+    }
+
+    fn end_test_if_slow(&mut self, now_ns: u64, latency_ns: u64, service_ns: u64) {
+        let Some(pace) = &mut self.pace else { return };
+        if pace.factor > 1.0 && latency_ns > TEST_SLOW_SERVICE_TIMES * service_ns {
+            pace.factor = 1.0;
+            pace.test_after_ns = (pace.test_after_ns * 2).min(TEST_AFTER_NS_MAX);
+            pace.test_ns = now_ns + pace.test_after_ns;
+        }
+    }
+
+    fn end_period(&mut self, now_ns: u64, stalled_ns: u64) {
+        let period = std::mem::take(&mut self.current);
+        let begin_ns = self.begin_ns.replace(now_ns);
+        let Some(elapsed_ns) = begin_ns.map(|begin_ns| now_ns - begin_ns) else {
+            return;
+        };
+        if elapsed_ns > PERIOD_NS_MAX {
+            self.seen = 0;
+            return;
+        }
+        self.periods[self.seen % PERIODS] = Period {
+            elapsed_ns,
+            stalled_ns,
+            ..period
+        };
+        self.seen += 1;
+        if self.seen >= PERIODS {
+            self.recognise(now_ns);
+        }
+    }
+
+    /// If the last periods agree in a rate, paces to it.
+    fn recognise(&mut self, now_ns: u64) {
+        let sum = |of: fn(&Period) -> f64| self.periods.iter().map(of).sum::<f64>();
+        let elapsed_ns = sum(|period| period.elapsed_ns as f64);
+        if sum(|period| period.stalled_ns as f64) < STALLED_SHARE_MIN * elapsed_ns {
+            return;
+        }
+        let spread = |of: fn(&Period) -> f64| {
+            let mean = sum(of) / elapsed_ns;
+            self.periods
+                .iter()
+                .map(|period| (of(period) / period.elapsed_ns as f64 / mean - 1.0).abs())
+                .fold(0.0, f64::max)
+        };
+        let by_count = spread(|period| period.transfers);
+        let by_bytes = spread(|period| period.bytes);
+        if by_count.min(by_bytes) > AGREE {
+            return;
+        }
+        let (unit, amount) = if by_count <= by_bytes {
+            (RateUnit::Transfers, sum(|period| period.transfers))
+        } else {
+            (RateUnit::Bytes, sum(|period| period.bytes))
+        };
+        self.pace = Some(Pace {
+            limit: RateLimit {
+                unit,
+                per_second: amount / elapsed_ns * 1e9,
+            },
+            factor: 1.0,
+            tokens: 0.0,
+            filled_ns: now_ns,
+            test_ns: now_ns + TEST_AFTER_NS_MIN,
+            test_after_ns: TEST_AFTER_NS_MIN,
+        });
+        self.seen = 0;
+        self.begin_ns = None;
+    }
+}
