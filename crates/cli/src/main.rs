@@ -1,2 +1,28 @@
 //! The `iolane` command.
-fn main() {}
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use iolane_cli::app::{self, Surroundings};
+use iolane_cli::output::progress::Progress;
+use iolane_cli::output::text::Style;
+use iolane_cli::system::SystemPaths;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let mut stdout = std::io::stdout();
+    let no_color = std::env::var_os("NO_COLOR");
+    let style = Style::detect(stdout.is_terminal(), no_color.as_deref());
+    ExitCode::from(app::run(
+        Vec::new(),
+        &arguments,
+        Surroundings {
+            stdout: &mut stdout,
+            paths: SystemPaths::default(),
+            progress: Progress::detect(),
+            style,
+            signals: true,
+        },
+    ))
+}

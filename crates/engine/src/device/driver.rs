@@ -194,7 +194,7 @@ impl Round {
         if state.closing && state.is_drained() {
             return None;
         }
-        state.driver_timer_ns = state.scheduler.next_timer(now_ns);
+        state.driver_timer_ns = state.scheduler.next_timer();
         let timer = state.driver_timer_ns;
         Some(timer.map(|at| Duration::from_nanos(at.saturating_sub(now_ns))))
     }

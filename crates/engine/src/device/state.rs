@@ -193,15 +193,15 @@ impl State {
         if !self.driver_asleep {
             return false;
         }
-        let due = self.dispatch(now_ns) || self.timer_moved_forward(now_ns);
+        let due = self.dispatch(now_ns) || self.timer_moved_forward();
         if due {
             self.driver_asleep = false;
         }
         due
     }
 
-    fn timer_moved_forward(&self, now_ns: u64) -> bool {
-        match (self.scheduler.next_timer(now_ns), self.driver_timer_ns) {
+    fn timer_moved_forward(&self) -> bool {
+        match (self.scheduler.next_timer(), self.driver_timer_ns) {
             (Some(needed), Some(set)) => needed < set,
             (needed, None) => needed.is_some(),
             (None, _) => false,

@@ -1,0 +1,328 @@
+//! From the command line to the exit code.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use serde::Serialize;
+
+use crate::args::common::{OutputArgs, OutputFormat};
+use crate::bench::{Bench, Measure, Outcome};
+use crate::cleanup::{Cleanups, SignalListener, StopFlag};
+use crate::environment::{Environment, command_line};
+use crate::error::Failure;
+use crate::kernel_scheduler::restore_leftovers;
+use crate::output::html::page;
+use crate::output::json::Envelope;
+use crate::output::progress::Progress;
+use crate::output::text::Style;
+use crate::session::Session;
+use crate::system::SystemPaths;
+use crate::target::Target;
+
+/// What it returns goes to standard output.
+type Run = Box<dyn Fn(&ArgMatches, &str, &Session, Style) -> Result<String, Failure>>;
+
+/// A sub-command of `iolane bench`, with what measures for it.
+pub struct BenchCommand {
+    command: Command,
+    run: Run,
+}
+
+/// Puts a sub-command together with the function that measures for it.
+pub fn bench<B: Bench>(measure: Measure<B>) -> BenchCommand {
+    BenchCommand {
+        // Last, as the comments of flattened option groups would replace it.
+        command: B::Arguments::augment_args(Command::new(B::NAME))
+            .about(B::ABOUT)
+            .long_about(None),
+        run: Box::new(move |matches, line, session, style| {
+            run_bench::<B>(matches, line, session, style, measure)
+        }),
+    }
+}
+
+/// Where the process stands.
+pub struct Surroundings<'a> {
+    pub stdout: &'a mut dyn Write,
+    pub paths: SystemPaths,
+    pub progress: Progress,
+    /// For text on standard output.
+    pub style: Style,
+    /// Off in tests, which share their process.
+    pub signals: bool,
+}
+
+/// Runs one command line; gives the exit code.
+pub fn run(
+    commands: Vec<BenchCommand>,
+    arguments: &[OsString],
+    surroundings: Surroundings<'_>,
+) -> u8 {
+    let json = wants_json(arguments);
+    let stdout = surroundings.stdout;
+    let matches = match command(&commands).try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) if !error.use_stderr() => {
+            return print(stdout, &error.render().to_string());
+        }
+        Err(error) => return fail(stdout, json, &usage(&error)),
+    };
+    let stop = StopFlag::default();
+    let cleanups = Cleanups::default();
+    let session = Session::new(
+        stop.clone(),
+        cleanups.clone(),
+        surroundings.paths,
+        surroundings.progress,
+    );
+    let _listener = if surroundings.signals {
+        match SignalListener::start(stop, cleanups) {
+            Ok(listener) => Some(listener),
+            Err(error) => {
+                let failure = Failure::setup(
+                    format!("cannot listen for signals: {error}"),
+                    "Raise the limits on threads and open files (ulimit -u, -n).",
+                );
+                return fail(stdout, json, &failure);
+            }
+        }
+    } else {
+        None
+    };
+    for message in restore_leftovers(&session.paths) {
+        session.warn(message);
+    }
+    let style = surroundings.style;
+    match dispatch(&commands, &matches, arguments, &session, style) {
+        Ok(text) => print(stdout, &text),
+        Err(failure) => fail(stdout, json, &failure),
+    }
+}
+
+fn command(commands: &[BenchCommand]) -> Command {
+    let bench = Command::new("bench")
+        .about("Measure a disk, and what schedulers make of it")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(commands.iter().map(|entry| entry.command.clone()));
+    Command::new("iolane")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Prioritized asynchronous I/O for databases: measure a disk, and what priorities gain on it")
+        .after_help(EXIT_CODES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(bench)
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 good, 1 usage, 2 set-up, 3 run-time. Standard output carries results only; \
+progress and warnings go to standard error.";
+
+fn dispatch(
+    commands: &[BenchCommand],
+    matches: &ArgMatches,
+    arguments: &[OsString],
+    session: &Session,
+    style: Style,
+) -> Result<String, Failure> {
+    let chosen = matches
+        .subcommand_matches("bench")
+        .and_then(ArgMatches::subcommand);
+    let Some((entry, matches)) = chosen.and_then(|(name, matches)| {
+        let entry = commands
+            .iter()
+            .find(|entry| entry.command.get_name() == name)?;
+        Some((entry, matches))
+    }) else {
+        return Err(Failure::usage(
+            "no sub-command was given",
+            "See iolane help.",
+        ));
+    };
+    let line = command_line(arguments);
+    // A defect must not cost the one valid document that JSON promises.
+    catch_unwind(AssertUnwindSafe(|| {
+        (entry.run)(matches, &line, session, style)
+    }))
+    .unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("unknown");
+        Err(Failure::Internal {
+            message: message.to_owned(),
+        })
+    })
+}
+
+/// Before clap has understood anything: an error must already be in the format
+/// that was asked for.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let pairs = arguments.iter().zip(arguments.iter().skip(1));
+    arguments.iter().any(|one| one == "--output-format=json")
+        || pairs
+            .into_iter()
+            .any(|(one, next)| one == "--output-format" && next == "json")
+}
+
+/// clap's message without its own decoration, and its hints as the remedy.
+fn usage(error: &clap::Error) -> Failure {
+    let remedy = "See --help of the command for its options.";
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Failure::usage("a sub-command is missing", error.render().to_string());
+    }
+    let text = error.render().to_string();
+    let mut paragraphs = text.trim().split("\n\n");
+    let message = paragraphs.next().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let hints: Vec<&str> = paragraphs
+        .filter_map(|paragraph| paragraph.trim().strip_prefix("tip: "))
+        .chain([remedy])
+        .collect();
+    Failure::usage(message.trim(), hints.join(" "))
+}
+
+fn run_bench<B: Bench>(
+    matches: &ArgMatches,
+    line: &str,
+    session: &Session,
+    style: Style,
+    measure: Measure<B>,
+) -> Result<String, Failure> {
+    let arguments = B::Arguments::from_arg_matches(matches).map_err(|error| usage(&error))?;
+    let output = B::output(&arguments).clone();
+    let repeat = B::repeat(&arguments);
+    let mut options = B::options(arguments)?;
+    // Before the measurement, which may take long: a wrong path shows at once.
+    check_outputs(&output)?;
+    let target = B::target(&options)
+        .map(|request| Target::prepare(&request, session))
+        .transpose()?;
+    B::check(&mut options, target.as_ref(), session)?;
+    let environment = Environment::read(&session.paths, target.as_ref(), line.to_owned());
+    let mut outcome = measure(&options, target.as_ref(), session)?;
+    for _ in 1..repeat {
+        outcome.merge(measure(&options, target.as_ref(), session)?);
+    }
+    session.stop.check()?;
+    let warnings = session.warnings();
+    if let Some(report) = &output.report {
+        let title = format!("iolane bench {}", B::NAME);
+        let page = page(&title, &environment, &warnings, &outcome.html());
+        write_file(report, &page)?;
+    }
+    let text = match output.output_format {
+        OutputFormat::Text => outcome.text(style),
+        OutputFormat::Json => {
+            json_document::<B>(&environment, target.as_ref(), &warnings, &options, &outcome)?
+        }
+    };
+    match &output.output {
+        None => Ok(text),
+        Some(path) => write_file(path, &text).map(|()| String::new()),
+    }
+}
+
+/// Options and result side by side.
+#[derive(Serialize)]
+struct WithOptions<'a, O: Serialize, R: Serialize> {
+    options: &'a O,
+    #[serde(flatten)]
+    outcome: &'a R,
+}
+
+fn json_document<B: Bench>(
+    environment: &Environment,
+    target: Option<&Target>,
+    warnings: &[String],
+    options: &B::Options,
+    outcome: &B::Outcome,
+) -> Result<String, Failure> {
+    let envelope = Envelope {
+        schema: B::SCHEMA,
+        environment,
+        target: target.map(Target::document),
+        warnings,
+        result: &WithOptions { options, outcome },
+    };
+    let text = serde_json::to_string_pretty(&envelope).map_err(|error| Failure::Internal {
+        message: error.to_string(),
+    })?;
+    Ok(text + "\n")
+}
+
+/// Checks that the result files can be written, and leaves nothing: the
+/// measurement may take long, and may be killed.
+fn check_outputs(arguments: &OutputArgs) -> Result<(), Failure> {
+    if arguments.output.is_some() && arguments.output == arguments.report {
+        return Err(Failure::usage(
+            "--output and --report name the same file",
+            "Name two files.",
+        ));
+    }
+    let paths = [&arguments.output, &arguments.report];
+    for path in paths.into_iter().flatten() {
+        check_writable(path).map_err(|source| Failure::Output {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+fn check_writable(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() || metadata.is_dir() => {
+            OpenOptions::new().write(true).open(path).map(drop)
+        }
+        // Opening a pipe would wait for its reader.
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            OpenOptions::new().write(true).create_new(true).open(path)?;
+            fs::remove_file(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn write_file(path: &Path, content: &str) -> Result<(), Failure> {
+    fs::write(path, content)
+        .map_err(|source| Failure::transfer(format!("writing {}", path.display()), source))
+}
+
+/// A closed pipe is no error: `iolane ... | head` is a fine thing to do.
+fn print(stdout: &mut dyn Write, text: &str) -> u8 {
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Ok(()) => 0,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(error) => {
+            let failure = Failure::transfer("writing to standard output", error);
+            complain(&failure);
+            failure.kind().exit_code()
+        }
+    }
+}
+
+fn fail(stdout: &mut dyn Write, json: bool, failure: &Failure) -> u8 {
+    if json {
+        print(stdout, &format!("{:#}\n", failure.document()));
+    }
+    complain(failure);
+    failure.kind().exit_code()
+}
+
+fn complain(failure: &Failure) {
+    // A closed stderr leaves only the exit code to tell.
+    let _ = writeln!(io::stderr(), "error: {failure}\n{}", failure.remedy());
+}
+
+#[cfg(test)]
+mod tests;

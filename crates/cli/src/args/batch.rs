@@ -1,0 +1,55 @@
+//! `iolane bench batch`.
+
+use clap::Args;
+
+use super::choices::{Backend, Operation, Pattern};
+use super::common::{CourseArgs, DEPTH_MAX, IoArgs, OutputArgs, TargetArgs, block_sizes, depth};
+use super::list::{self, List, Progression};
+
+/// Most requests in one submission.
+const BATCH_MAX: u64 = 4096;
+
+#[derive(Clone, Debug, Args)]
+pub struct BatchArgs {
+    /// Requests handed over per submission, 1 to 4096, one run each
+    ///
+    /// A list: 1,32,..1024 doubles (1,32,64,128,..,1024).
+    #[arg(long, value_name = "LIST", default_value = "1,32..1024", value_parser = batch_sizes)]
+    pub batch_sizes: List,
+    /// Requests kept outstanding, 1 to 32768
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = depth)]
+    pub pending: u64,
+    /// Sizes of requests, 512 bytes to 64 MiB, one run each
+    #[arg(long, value_name = "LIST", default_value = "2k,4k,16k,1m", value_parser = block_sizes)]
+    pub block_sizes: List,
+    /// What carries requests to the kernel, one run each
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "io_uring,linux-aio,threads",
+        value_name = "LIST"
+    )]
+    pub backends: Vec<Backend>,
+    /// Read or write; writing to an existing file needs --destructive
+    #[arg(long, value_enum, default_value = "read", value_name = "OPERATION")]
+    pub operation: Operation,
+    /// Order of the offsets
+    #[arg(long, value_enum, default_value = "random", value_name = "PATTERN")]
+    pub pattern: Pattern,
+    #[command(flatten)]
+    pub io: IoArgs,
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub course: CourseArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+fn batch_sizes(text: &str) -> Result<List, String> {
+    const { assert!(BATCH_MAX <= DEPTH_MAX) };
+    list::parse(text, Progression::Doubling, |size| {
+        list::number_within(size, 1, BATCH_MAX)
+    })
+}

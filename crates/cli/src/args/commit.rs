@@ -1,0 +1,64 @@
+//! `iolane bench commit`.
+
+use clap::Args;
+
+use super::choices::{IoMode, Switch, SyncMethod};
+use super::common::{CourseArgs, OutputArgs, TargetArgs};
+use super::list::{self, List, Progression};
+use super::size;
+
+const THREADS_MAX: u64 = 1024;
+const RECORD_SIZE_MAX: u64 = 1 << 20;
+
+#[derive(Clone, Debug, Args)]
+pub struct CommitArgs {
+    /// Numbers of committing threads, 1 to 1024, one run each
+    #[arg(long, value_name = "LIST", default_value = "1,8", value_parser = threads)]
+    pub threads: List,
+    /// Size of the log record of one transaction, 1 byte to 1 MiB
+    #[arg(long, value_name = "SIZE", default_value = "512", value_parser = record_size)]
+    pub record_size: u64,
+    /// How records are made durable, one run each
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "o_dsync,fdatasync",
+        value_name = "LIST"
+    )]
+    pub methods: Vec<SyncMethod>,
+    /// Past the page cache and through it, one run each
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "direct,buffered",
+        value_name = "LIST"
+    )]
+    pub io: Vec<IoMode>,
+    /// Whether one sync may serve several threads, one run each
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "on,off",
+        value_name = "LIST"
+    )]
+    pub group_commit: Vec<Switch>,
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub course: CourseArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+fn threads(text: &str) -> Result<List, String> {
+    list::parse(text, Progression::Doubling, |count| {
+        list::number_within(count, 1, THREADS_MAX)
+    })
+}
+
+fn record_size(text: &str) -> Result<u64, String> {
+    size::parse_within(text, 1, RECORD_SIZE_MAX)
+}

@@ -1,0 +1,13 @@
+//! What the user can type: one definition per option, from which the help and
+//! the parser are generated.
+
+pub mod batch;
+pub mod choices;
+pub mod commit;
+pub mod common;
+pub mod duration;
+pub mod list;
+pub mod mix;
+pub mod rate;
+pub mod size;
+pub mod sweep;

@@ -1,0 +1,36 @@
+//! `iolane bench sweep`.
+
+use clap::Args;
+
+use super::choices::{Backend, Operation, Pattern};
+use super::common::{CourseArgs, IoArgs, OutputArgs, TargetArgs, block_size, depths};
+use super::list::List;
+
+#[derive(Clone, Debug, Args)]
+pub struct SweepArgs {
+    /// Numbers of requests outstanding, one run each
+    ///
+    /// 1 to 32768. A list: 1,2,4..16 doubles (1,2,4,8,16), 1..200+1 takes one more each time.
+    #[arg(long, value_name = "LIST", default_value = "1..256", value_parser = depths)]
+    pub depths: List,
+    /// Read or write; writing to an existing file needs --destructive
+    #[arg(long, value_enum, default_value = "read", value_name = "OPERATION")]
+    pub operation: Operation,
+    /// Order of the offsets
+    #[arg(long, value_enum, default_value = "random", value_name = "PATTERN")]
+    pub pattern: Pattern,
+    /// Size of each request, 512 bytes to 64 MiB (4k = 4096, 4kB = 4000)
+    #[arg(long, value_name = "SIZE", default_value = "16k", value_parser = block_size)]
+    pub block_size: u64,
+    #[command(flatten)]
+    pub io: IoArgs,
+    /// What carries requests to the kernel
+    #[arg(long, value_enum, default_value = "auto", value_name = "BACKEND")]
+    pub backend: Backend,
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub course: CourseArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}

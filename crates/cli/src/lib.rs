@@ -1,0 +1,21 @@
+//! The `iolane` command: what is behind its sub-commands.
+//!
+//! A program, not a library to build on: it is split off from `main` so that
+//! tests can drive every part of it, and it gives no promise to other crates.
+#![allow(missing_docs)]
+#![deny(unsafe_code)]
+
+pub mod app;
+pub mod args;
+pub mod bench;
+pub mod cleanup;
+pub mod environment;
+pub mod error;
+pub mod inflight;
+pub mod kernel_scheduler;
+pub mod output;
+pub mod session;
+#[allow(unsafe_code)]
+pub mod sys;
+pub mod system;
+pub mod target;

@@ -1,0 +1,143 @@
+//! Aligned tables for terminals.
+
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthStr;
+
+/// Escape sequences, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    pub colour: bool,
+}
+
+impl Style {
+    pub const PLAIN: Self = Self { colour: false };
+
+    /// Colours only on a terminal, and not where `NO_COLOR` is set and not
+    /// empty (no-color.org).
+    pub fn detect(is_terminal: bool, no_color: Option<&std::ffi::OsStr>) -> Self {
+        Self {
+            colour: is_terminal && no_color.is_none_or(std::ffi::OsStr::is_empty),
+        }
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        if self.colour {
+            format!("\x1b[1m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Rows under a header. The first columns are names, flush left; the rest
+/// are figures, flush right.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub header: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+    /// How many columns from the left are names.
+    pub names: usize,
+}
+
+impl Table {
+    pub fn new<T: Into<String>>(names: usize, header: impl IntoIterator<Item = T>) -> Self {
+        Self {
+            header: header.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+            names,
+        }
+    }
+
+    /// Adds a row, which must be as long as the header.
+    pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        assert_eq!(
+            cells.len(),
+            self.header.len(),
+            "a row as long as the header"
+        );
+        self.rows.push(cells);
+    }
+
+    /// Takes away columns in which no row has anything.
+    #[must_use]
+    pub fn without_empty_columns(mut self) -> Self {
+        for column in (0..self.header.len()).rev() {
+            if self.rows.iter().all(|row| row[column].is_empty()) {
+                self.header.remove(column);
+                self.rows.iter_mut().for_each(|row| {
+                    row.remove(column);
+                });
+                self.names -= usize::from(column < self.names);
+            }
+        }
+        self
+    }
+
+    pub fn render(&self, style: Style) -> String {
+        let widths: Vec<usize> = (0..self.header.len())
+            .map(|column| {
+                let cells = self.rows.iter().map(|row| row[column].width());
+                cells
+                    .chain([self.header[column].width()])
+                    .max()
+                    .unwrap_or(0)
+            })
+            .collect();
+        let mut out = style.bold(&self.line(&self.header, &widths));
+        out.push('\n');
+        for row in &self.rows {
+            out.push_str(&self.line(row, &widths));
+            out.push('\n');
+        }
+        out
+    }
+
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let mut line = String::new();
+        for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+            // Counted in columns of the terminal, which `{:>8}` does not do.
+            let padding = " ".repeat(width - cell.width());
+            let gap = if column == 0 { "" } else { "  " };
+            let _ = if column < self.names {
+                write!(line, "{gap}{cell}{padding}")
+            } else {
+                write!(line, "{gap}{padding}{cell}")
+            };
+        }
+        line.trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(1, ["policy", "p99", "note"]);
+        table.row(["lanes", "94 µs", ""]);
+        table.row(["優先", "1.2 ms", ""]);
+        table
+    }
+
+    #[test]
+    fn columns_line_up_whatever_the_letters() {
+        let text = table().without_empty_columns().render(Style::PLAIN);
+        assert_eq!(text, "policy     p99\nlanes    94 µs\n優先    1.2 ms\n");
+    }
+
+    #[test]
+    fn colours_only_where_wanted() {
+        assert!(
+            table()
+                .render(Style { colour: true })
+                .starts_with("\x1b[1m")
+        );
+        let set = std::ffi::OsStr::new("1");
+        assert!(!Style::detect(true, Some(set)).colour);
+        assert!(Style::detect(true, Some(std::ffi::OsStr::new(""))).colour);
+        assert!(!Style::detect(false, None).colour);
+        assert!(Style::detect(true, None).colour);
+    }
+}

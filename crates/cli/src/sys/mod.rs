@@ -1,0 +1,4 @@
+//! Every unsafe block of this crate: thin wrappers around system calls.
+
+pub mod file;
+pub mod usage;
