@@ -13,6 +13,7 @@
 
 pub mod batch;
 pub mod commit;
+pub mod hugepages;
 pub mod knee;
 pub mod load;
 pub mod mix;

@@ -1,4 +1,7 @@
 //! Every unsafe block of this crate: thin wrappers around system calls.
 
+pub mod counter;
+pub mod cpu_clock;
 pub mod file;
+pub mod shared_cache;
 pub mod usage;
