@@ -132,6 +132,7 @@ fn syncs_outstanding_when_another_fails_fail_too() {
         .map(|_| rig.file.submit_sync(Operation::SyncData, LEVEL).unwrap())
         .collect();
     rig.control.wait_seen(3);
+    rig.control.gather(3);
     rig.control.release();
     let errors: Vec<_> = syncs
         .into_iter()

@@ -23,6 +23,8 @@ pub(super) struct Fault {
 #[derive(Default)]
 struct Shared {
     hold: bool,
+    /// Completions are held back until this many can be reaped at once.
+    gather: usize,
     faults: Vec<Fault>,
     /// Code and offset of all operations, in the order in which they came.
     seen: Vec<(OpCode, u64)>,
@@ -48,6 +50,11 @@ impl Control {
         if let Some(waker) = &shared.waker {
             waker.wake();
         }
+    }
+
+    /// The next `count` completions are reaped together, failures last.
+    pub fn gather(&self, count: usize) {
+        self.shared.lock().unwrap().gather = count;
     }
 
     pub fn fail(&self, fault: Fault) {
@@ -82,6 +89,7 @@ pub(super) fn opener(control: &Arc<Control>) -> Box<OpenBackend> {
             control: Arc::clone(&control),
             held: Vec::new(),
             failed: Vec::new(),
+            gathered: Vec::new(),
         };
         Ok((Box::new(faulty), report))
     })
@@ -92,6 +100,7 @@ struct Faulty {
     control: Arc<Control>,
     held: Vec<PinnedOp>,
     failed: Vec<Completed>,
+    gathered: Vec<Completed>,
 }
 
 impl Faulty {
@@ -153,8 +162,14 @@ impl Backend for Faulty {
         } else {
             Some(Duration::ZERO)
         };
-        out.append(&mut self.failed);
-        self.inner.reap(timeout, out)
+        let reaped = self.inner.reap(timeout, &mut self.gathered);
+        let mut shared = self.control.shared.lock().unwrap();
+        if self.gathered.len() + self.failed.len() >= shared.gather {
+            shared.gather = 0;
+            out.append(&mut self.gathered);
+            out.append(&mut self.failed);
+        }
+        reaped
     }
 
     fn waker(&self) -> Arc<dyn Wake> {
