@@ -27,6 +27,9 @@ pub(crate) trait Room {
     fn active(&self, level: Level) -> u32;
     /// Whether the device can take one more at all.
     fn has_any(&self) -> bool;
+    /// Whether a rate limit holds the lower levels back: then not even their
+    /// minimum goes, as it would be the budget's end for everyone.
+    fn is_paced(&self) -> bool;
 }
 
 impl Lanes {
@@ -62,7 +65,9 @@ impl Lanes {
                 return queue.list_head(level.index());
             }
         }
-        let starving = |level: &Level| room.active(*level) < levels[level.index()].min_active;
+        let starving = |level: &Level| {
+            room.active(*level) < levels[level.index()].min_active && !room.is_paced()
+        };
         let level = Level::ALL
             .into_iter()
             .filter(waiting)
