@@ -6,16 +6,16 @@
 //! x latency: what really was in flight, which whole transfers and the
 //! foreground's pauses make differ from the window) give the elasticity
 //! `e = ln(X' / X) / ln(L' / L)`: the percentage of throughput that one percent
-//! more in flight brings, at the cost of `1 - e` percent of latency. The window rises while `e` is
-//! above its target and falls while it is below. A target of 0.2 maximises
-//! X^4 / R (throughput X, latency R): Kleinrock's power, with throughput
-//! counting four times as much as latency, as a device that idles helps
-//! nobody. Nothing is assumed of the device's inside: it works for one head,
-//! parallel flash, a hypervisor that serves batches, and a volume with a rate
-//! limit, where it ends at the smallest window that reaches the limit.
+//! more in flight brings, at the cost of `1 - e` percent of latency. The window
+//! rises while `e` is above its target and falls while it is below. A target of
+//! 0.2 maximises X^4 / R (throughput X, latency R): Kleinrock's power, with
+//! throughput counting four times as much as latency, as a device that idles
+//! helps nobody. Nothing is assumed of the device's inside: it works for one
+//! head, parallel flash, a hypervisor that serves batches, and a volume with a
+//! rate limit, where it ends at the smallest window that reaches the limit.
 //! Comparing neighbours in time cancels a noisy neighbour's slow drift. The
-//! smaller window is the one in use, so that probing adds latency only while
-//! it lasts, and that is rare once the window has settled.
+//! smaller window is the one in use, so that probing adds latency only while it
+//! lasts, and that is rare once the window has settled.
 //!
 //! The alternative, bandwidth x shortest latency (BBR's rule), was tried: on
 //! disks whose latency rises from the first request on, it stops at a third
@@ -24,8 +24,9 @@
 /// How far a mean must be from the target before the window moves, in parts
 /// of the target.
 const MARGIN: f64 = 0.25;
-/// One comparison alone moves the window if it is this far off.
+/// Fewer are enough if their mean is this far off.
 const OBVIOUS: f64 = 0.4;
+const OBVIOUS_COMPARISONS: u32 = 2;
 /// Ratio of the compared windows.
 const PROBE: f64 = 1.35;
 /// A probe that brought less into flight than this (10 %) is taken as if it
@@ -300,7 +301,8 @@ impl Knee {
         let excess = self.mean - self.target;
         let sure = self.comparisons >= COMPARISONS_MIN && excess.abs() > MARGIN * self.target;
         let bottom = excess < 0.0 && used <= 1.0;
-        if (sure || excess.abs() > OBVIOUS) && !bottom {
+        let obvious = self.comparisons >= OBVIOUS_COMPARISONS && excess.abs() > OBVIOUS;
+        if (sure || obvious) && !bottom {
             self.step(used, excess > 0.0);
             return;
         }
@@ -334,16 +336,22 @@ impl Knee {
         } else {
             self.still += 2;
         }
-        // A window of a few transfers moves by whole ones.
-        let whole = if self.step_ln == STEP_LN_MAX {
-            1.0
+        let obvious = (self.mean - self.target).abs() > OBVIOUS;
+        if obvious {
+            self.calm = None;
+            self.still = 0;
+        }
+        let step_ln = if obvious {
+            self.step_ln.max(STEP_LN_OBVIOUS)
         } else {
-            0.5
+            self.step_ln
         };
+        // A window of a few transfers moves by whole ones.
+        let whole = if step_ln == STEP_LN_MAX { 1.0 } else { 0.5 };
         let next = if up {
-            (used * self.step_ln.exp()).max(used + whole)
+            (used * step_ln.exp()).max(used + whole)
         } else {
-            (used / self.step_ln.exp()).min(used - whole)
+            (used / step_ln.exp()).min(used - whole)
         };
         self.window = next.clamp(1.0, TRANSFERS_MAX) * self.typical;
         // What was measured at the old window says little about the new one.

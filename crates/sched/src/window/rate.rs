@@ -26,6 +26,14 @@ const PERIOD_NS_MAX: u64 = 2_000_000_000;
 const PACE: f64 = 0.985;
 /// Requests that may go at once after a pause, in time at the paced rate.
 const BURST_NS: f64 = 1_500_000.0;
+/// A pace under which nothing stalls for this long is right.
+const SETTLED_NS: u64 = 5_000_000_000;
+/// So often running, the pace is lowered because of stalls under it; then they
+/// are a false alarm...
+const LOWERED_MAX: u32 = 2;
+/// ... and ignored for this long, doubled each time.
+const IGNORE_NS_MIN: u64 = 10_000_000_000;
+const IGNORE_NS_MAX: u64 = 640_000_000_000;
 /// How far urgent requests, which never wait, may overdraw, in bursts.
 const DEBT_BURSTS: f64 = 20.0;
 /// Part of the rate that the lower levels keep when urgent ones use all of it:
@@ -93,6 +101,13 @@ pub(crate) struct Rate {
     periods: [Period; PERIODS],
     seen: usize,
     pace: Option<Pace>,
+    /// When a limit was recognised last, and how many times running it was
+    /// lower than the one before.
+    recognised_ns: u64,
+    lowered: u32,
+    /// After a false alarm: until when, and how long the next time.
+    ignore_until_ns: u64,
+    ignore_ns: u64,
 }
 
 impl Pace {
@@ -175,7 +190,7 @@ impl Rate {
         self.last_completion_ns = now_ns;
         self.end_test_if_slow(now_ns, now_ns - dispatched_ns, service_ns);
         let stalled = waited_ns >= STALL_NS_MIN.max(STALL_SERVICE_TIMES * service_ns);
-        if stalled {
+        if stalled && now_ns >= self.ignore_until_ns {
             self.end_period(now_ns, waited_ns);
         }
         self.current.transfers += 1.0;
@@ -236,11 +251,17 @@ impl Rate {
         } else {
             (RateUnit::Bytes, sum(|period| period.bytes))
         };
+        let per_second = amount / elapsed_ns * 1e9;
+        self.seen = 0;
+        self.begin_ns = None;
+        if self.is_false_alarm(now_ns) {
+            self.pace = None;
+            self.ignore_ns = (self.ignore_ns * 2).clamp(IGNORE_NS_MIN, IGNORE_NS_MAX);
+            self.ignore_until_ns = now_ns + self.ignore_ns;
+            return;
+        }
         self.pace = Some(Pace {
-            limit: RateLimit {
-                unit,
-                per_second: amount / elapsed_ns * 1e9,
-            },
+            limit: RateLimit { unit, per_second },
             factor: 1.0,
             tokens: 0.0,
             reserve: 0.0,
@@ -248,7 +269,19 @@ impl Rate {
             test_ns: now_ns + TEST_AFTER_NS_MIN,
             test_after_ns: TEST_AFTER_NS_MIN,
         });
-        self.seen = 0;
-        self.begin_ns = None;
+    }
+
+    /// A budget that was lowered is met by a lower pace. If stalls go on under
+    /// one lower pace after another, they have another cause, and going on
+    /// would end in standstill.
+    fn is_false_alarm(&mut self, now_ns: u64) -> bool {
+        let soon = now_ns.saturating_sub(self.recognised_ns) < SETTLED_NS;
+        self.lowered = if self.pace.is_some() && soon {
+            self.lowered + 1
+        } else {
+            0
+        };
+        self.recognised_ns = now_ns;
+        self.lowered > LOWERED_MAX
     }
 }
