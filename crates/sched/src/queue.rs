@@ -192,8 +192,8 @@ impl Queue {
         &self.trees[tree]
     }
 
-    /// The earliest moment at which a new request of the same list may expire,
-    /// so that the list stays a FIFO when the level's offset shrinks.
+    /// The earliest deadline that a new request of the same list may have, so
+    /// that the list stays a FIFO when the level's offset shrinks.
     pub(crate) fn list_deadline_ns_max(&self, request: &Request) -> u64 {
         match self.lists[self.layout.list(request)].tail() {
             NIL => 0,
@@ -327,8 +327,11 @@ impl Queue {
 
     /// Queues `slot` with a deadline.
     pub(crate) fn queue(&mut self, slot: u32, deadline_ns: u64) {
-        let request = self.slot(slot).request;
-        self.lists[self.layout.list(&request)].insert(&mut self.entries, slot, deadline_ns);
+        let Slot {
+            request, sequence, ..
+        } = *self.slot(slot);
+        let list = &mut self.lists[self.layout.list(&request)];
+        list.insert(&mut self.entries, slot, deadline_ns, sequence);
         if let Some(direction) = direction(request.kind) {
             self.trees[self.layout.tree(request.level, direction)].insert(
                 &mut self.positions,
@@ -382,21 +385,28 @@ impl Queue {
         self.finish(slot, &deadline);
     }
 
-    /// Gives another level to a request that has not gone to the device.
+    /// Gives a more urgent level to a request that has not gone to the device.
+    /// Under a policy with levels it goes into the list of the new level, by
+    /// `deadline_ns` or the deadline it has, whichever is earlier; under the
+    /// others it stays where it is.
     pub(crate) fn relevel(&mut self, slot: u32, level: Level, deadline_ns: u64) {
-        match self.slot(slot).place {
-            Place::Queued => {
-                self.unqueue(slot);
-                self.slot_mut(slot).request.level = level;
-                self.queue(slot, deadline_ns);
-            }
-            Place::Held => {
-                let old = self.slot(slot).request.level;
-                self.queued[old.index()] -= 1;
-                self.queued[level.index()] += 1;
-                self.slot_mut(slot).request.level = level;
-            }
-            place => unreachable!("changing the level of a request that is {place:?}"),
+        let entry = self.slot(slot);
+        let raised = Request {
+            level,
+            ..entry.request
+        };
+        let moves = entry.place == Place::Queued
+            && self.layout.list(&entry.request) != self.layout.list(&raised);
+        if moves {
+            let deadline_ns = deadline_ns.min(self.deadline_ns(slot));
+            self.unqueue(slot);
+            self.slot_mut(slot).request.level = level;
+            self.queue(slot, deadline_ns);
+        } else {
+            let old = entry.request.level;
+            self.queued[old.index()] -= 1;
+            self.queued[level.index()] += 1;
+            self.slot_mut(slot).request.level = level;
         }
     }
 
@@ -497,7 +507,11 @@ impl Queue {
         let mut queued: Vec<u32> = (0..self.slots.len() as u32)
             .filter(|&slot| self.slot(slot).place == Place::Queued)
             .collect();
-        queued.sort_unstable_by_key(|&slot| self.slot(slot).sequence);
+        // In the order of the lists, so that each belongs at an end.
+        queued.sort_unstable_by_key(|&slot| {
+            let entry = self.slot(slot);
+            (deadline(entry), entry.sequence)
+        });
         for &slot in &queued {
             self.unqueue(slot);
         }
