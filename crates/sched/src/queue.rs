@@ -118,6 +118,8 @@ pub(crate) struct Queue {
     sequence: u64,
     pub queued: [u32; Level::COUNT],
     pub held_count: u32,
+    /// Memory of [`Queue::raise_blockers`], empty between calls.
+    to_raise: Vec<u32>,
 }
 
 pub(crate) fn direction(kind: Kind) -> Option<Direction> {
@@ -148,6 +150,7 @@ impl Queue {
             sequence: 0,
             queued: [0; Level::COUNT],
             held_count: 0,
+            to_raise: Vec::new(),
         }
     }
 
@@ -259,8 +262,8 @@ impl Queue {
         self.free.push(slot);
     }
 
-    /// An outstanding request that `request` must not overtake, earlier than
-    /// `sequence`.
+    /// A request earlier than `sequence` that `request` must not overtake: one
+    /// outstanding that it overlaps, where either writes.
     pub(crate) fn conflict(&self, request: &Request, sequence: u64) -> Option<u32> {
         direction(request.kind)?;
         let (start, end) = (request.offset, end(request));
@@ -278,20 +281,32 @@ impl Queue {
                 return Some(transfer.head);
             }
         }
+        self.conflict_waiting(request, |slot| self.slot(slot).sequence < sequence)
+    }
+
+    /// The part of [`conflict`](Queue::conflict) that looks at what has not
+    /// gone to the device: the first one that `accept` takes.
+    fn conflict_waiting(
+        &self,
+        request: &Request,
+        mut accept: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let writes_only = request.kind == Kind::Read;
         let first = if writes_only { 1 } else { 0 };
         let step = if writes_only { 2 } else { 1 };
         let queued = self.trees.iter().skip(first).step_by(step);
-        // Queued requests are never later than a held one that they overlap:
-        // such a later one would itself be held.
         let held = self.held.iter().skip(first);
         queued
-            .map(|tree| (tree, u64::MAX))
-            .chain(held.map(|tree| (tree, sequence)))
-            .filter(|(tree, _)| !tree.is_empty())
-            .find_map(|(tree, before)| {
-                tree.overlapping(&self.positions, request.file, start, end, |slot| {
-                    self.slot(slot).sequence < before
-                })
+            .chain(held)
+            .filter(|tree| !tree.is_empty())
+            .find_map(|tree| {
+                tree.overlapping(
+                    &self.positions,
+                    request.file,
+                    request.offset,
+                    end(request),
+                    &mut accept,
+                )
             })
     }
 
@@ -318,11 +333,6 @@ impl Queue {
         entry.waits_for = blocker;
         entry.waiter_next = next;
         self.slot_mut(blocker).waiter_first = slot;
-    }
-
-    /// The request that a held one waits for.
-    pub(crate) fn waits_for(&self, slot: u32) -> Option<u32> {
-        (self.slot(slot).place == Place::Held).then(|| self.slot(slot).waits_for)
     }
 
     /// Queues `slot` with a deadline.
@@ -385,11 +395,59 @@ impl Queue {
         self.finish(slot, &deadline);
     }
 
-    /// Gives a more urgent level to a request that has not gone to the device.
-    /// Under a policy with levels it goes into the list of the new level, by
+    /// Gives a more urgent level to a request that has not gone to the device,
+    /// and to all that it waits for.
+    pub(crate) fn raise(&mut self, slot: u32, level: Level, deadline: impl Fn(&Slot) -> u64) {
+        let mut raised = *self.slot(slot);
+        raised.request.level = level;
+        self.relevel(slot, level, deadline(&raised));
+        self.raise_blockers(slot, deadline);
+    }
+
+    /// Gives the level of `slot` to every request that it waits for, at one or
+    /// more removes, so that a low one never keeps a high one (priority
+    /// inheritance). A held request is chained to only one of those that it
+    /// overlaps; all of them must be hurried, or they would go one after the
+    /// other, each at its low level.
+    pub(crate) fn raise_blockers(&mut self, slot: u32, deadline: impl Fn(&Slot) -> u64) {
+        let level = self.slot(slot).request.level;
+        let mut todo = std::mem::take(&mut self.to_raise);
+        todo.push(slot);
+        while let Some(slot) = todo.pop() {
+            // What is queued waits for nothing.
+            if self.slot(slot).place != Place::Held {
+                continue;
+            }
+            let first = todo.len();
+            self.lower_blockers(slot, level, &mut todo);
+            for &blocker in &todo[first..] {
+                let mut raised = *self.slot(blocker);
+                raised.request.level = level;
+                self.relevel(blocker, level, deadline(&raised));
+            }
+        }
+        self.to_raise = todo;
+    }
+
+    /// Appends the requests that `slot` waits for, that have not gone to the
+    /// device and are less urgent than `level`.
+    fn lower_blockers(&self, slot: u32, level: Level, blockers: &mut Vec<u32>) {
+        let Slot {
+            request, sequence, ..
+        } = *self.slot(slot);
+        let _ = self.conflict_waiting(&request, |at| {
+            let entry = self.slot(at);
+            if entry.sequence < sequence && entry.request.level > level {
+                blockers.push(at);
+            }
+            false
+        });
+    }
+
+    /// Makes the level of `slot` more urgent. Under a policy with levels it goes into the list of the new level, by
     /// `deadline_ns` or the deadline it has, whichever is earlier; under the
     /// others it stays where it is.
-    pub(crate) fn relevel(&mut self, slot: u32, level: Level, deadline_ns: u64) {
+    fn relevel(&mut self, slot: u32, level: Level, deadline_ns: u64) {
         let entry = self.slot(slot);
         let raised = Request {
             level,

@@ -193,7 +193,9 @@ impl Scheduler {
         match blocker {
             Some(blocker) => {
                 self.queue.hold(slot, blocker);
-                self.inherit(slot, level);
+                let (config, window) = (&self.config, &self.window);
+                self.queue
+                    .raise_blockers(slot, |slot| deadline_ns(config, window, slot));
             }
             None => {
                 let deadline_ns = deadline_ns(&self.config, &self.window, self.queue.slot(slot))
@@ -381,37 +383,21 @@ impl Scheduler {
     }
 
     /// Gives a request a more urgent level, because something now waits for
-    /// it; also those that it waits for. Returns whether it was outstanding
-    /// and is now at least as urgent as asked; a request in flight cannot be
-    /// hurried, and counts as such.
+    /// it; also all the earlier ones that it overlaps and so waits for, and
+    /// what those wait for. Never gives a less urgent one. Returns whether the
+    /// request was outstanding; one in flight cannot be hurried.
     pub fn promote(&mut self, id: RequestId, level: Level) -> bool {
         let Some(slot) = self.queue.find(id) else {
             return false;
         };
-        self.raise(slot, level);
-        self.inherit(slot, level);
-        true
-    }
-
-    fn raise(&mut self, slot: u32, level: Level) {
         let entry = self.queue.slot(slot);
         let waits = matches!(entry.place, Place::Queued | Place::Held);
         if waits && level < entry.request.level {
-            let mut raised = *entry;
-            raised.request.level = level;
-            let deadline_ns = deadline_ns(&self.config, &self.window, &raised);
-            self.queue.relevel(slot, level, deadline_ns);
+            let (config, window) = (&self.config, &self.window);
+            self.queue
+                .raise(slot, level, |slot| deadline_ns(config, window, slot));
         }
-    }
-
-    /// Raises what `slot` waits for, so that a low request does not keep a
-    /// high one (priority inheritance).
-    fn inherit(&mut self, slot: u32, level: Level) {
-        let mut at = slot;
-        while let Some(blocker) = self.queue.waits_for(at) {
-            self.raise(blocker, level);
-            at = blocker;
-        }
+        true
     }
 
     /// Withdraws a request. `true`: it never goes to the device, and its id is
