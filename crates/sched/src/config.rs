@@ -75,7 +75,8 @@ pub enum Deadline {
 pub struct LevelConfig {
     /// Time offset of the level's deadlines. Ignored by `noop` and `deadline`.
     pub deadline: Deadline,
-    /// Allocation group: most requests of this level that may be queued.
+    /// Allocation group: most requests that may be queued of those that came
+    /// with this level. A promoted request stays in the group it came with.
     pub queued_max: u32,
     /// With `lanes`: while requests of this level are queued, at least this
     /// many are in flight, whatever the levels above do. 0 lets it starve

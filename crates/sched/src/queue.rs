@@ -30,6 +30,10 @@ pub(crate) enum Place {
 pub(crate) struct Slot {
     pub request: Request,
     pub place: Place,
+    /// The allocation group it counts against while it waits: the level it
+    /// came with, whatever it was promoted to. Otherwise a stream of requests,
+    /// each promoted, would grow the queue without bound.
+    group: Level,
     pub generation: u32,
     pub sequence: u64,
     pub enqueued_ns: u64,
@@ -116,7 +120,10 @@ pub(crate) struct Queue {
     pub transfers: Vec<InFlight>,
     writes_in_flight: u32,
     sequence: u64,
+    /// Requests that wait, by their level.
     pub queued: [u32; Level::COUNT],
+    /// Requests that wait, by their allocation group.
+    pub grouped: [u32; Level::COUNT],
     pub held_count: u32,
     /// Memory of [`Queue::raise_blockers`], empty between calls.
     to_raise: Vec<u32>,
@@ -149,6 +156,7 @@ impl Queue {
             writes_in_flight: 0,
             sequence: 0,
             queued: [0; Level::COUNT],
+            grouped: [0; Level::COUNT],
             held_count: 0,
             to_raise: Vec::new(),
         }
@@ -216,6 +224,7 @@ impl Queue {
         *entry = Slot {
             request,
             place: Place::Free,
+            group: request.level,
             generation: entry.generation,
             sequence,
             enqueued_ns: now_ns,
@@ -237,6 +246,7 @@ impl Queue {
         let unused = Slot {
             request,
             place: Place::Free,
+            group: request.level,
             generation: 0,
             sequence: 0,
             enqueued_ns: 0,
@@ -322,7 +332,7 @@ impl Queue {
             end(&request),
         );
         self.held_count += 1;
-        self.queued[request.level.index()] += 1;
+        self.count(slot);
         self.slot_mut(slot).place = Place::Held;
         self.chain(slot, blocker);
     }
@@ -351,8 +361,21 @@ impl Queue {
                 end(&request),
             );
         }
-        self.queued[request.level.index()] += 1;
+        self.count(slot);
         self.slot_mut(slot).place = Place::Queued;
+    }
+
+    /// Counts `slot` among those that wait.
+    fn count(&mut self, slot: u32) {
+        let (level, group) = (self.slot(slot).request.level, self.slot(slot).group);
+        self.queued[level.index()] += 1;
+        self.grouped[group.index()] += 1;
+    }
+
+    fn uncount(&mut self, slot: u32) {
+        let (level, group) = (self.slot(slot).request.level, self.slot(slot).group);
+        self.queued[level.index()] -= 1;
+        self.grouped[group.index()] -= 1;
     }
 
     /// Takes a queued `slot` out of its list and tree.
@@ -364,7 +387,7 @@ impl Queue {
             self.trees[self.layout.tree(request.level, direction)]
                 .remove(&mut self.positions, slot);
         }
-        self.queued[request.level.index()] -= 1;
+        self.uncount(slot);
     }
 
     /// Takes a held `slot` out. What waits for it stays chained to it.
@@ -373,7 +396,7 @@ impl Queue {
         let direction = direction(entry.request.kind).expect("a sync is never held");
         self.held[direction as usize].remove(&mut self.positions, slot);
         self.held_count -= 1;
-        self.queued[entry.request.level.index()] -= 1;
+        self.uncount(slot);
         let mut at = self.slot(entry.waits_for).waiter_first;
         if at == slot {
             self.slot_mut(entry.waits_for).waiter_first = entry.waiter_next;

@@ -18,10 +18,11 @@ pub const REQUEST_BYTES_MAX: u32 = 1 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnqueueError {
-    /// The level's allocation group is used up. Try again when requests of
-    /// this level have gone to the device.
+    /// The level's allocation group is used up. Try again when requests that
+    /// came with this level have gone to the device.
     #[error(
-        "{limit} requests of level {level} are queued, which is the limit of its allocation group"
+        "{limit} requests that came with level {level} are queued, \
+         which is the limit of its allocation group"
     )]
     GroupFull {
         /// The level.
@@ -100,7 +101,7 @@ impl Batch {
 pub struct Snapshot {
     /// Which rule is in force.
     pub policy: Policy,
-    /// Requests queued, per level.
+    /// Requests queued, per level, the promoted ones at their new level.
     pub queued: [u32; Level::COUNT],
     /// Transfers in flight, per level.
     pub in_flight: [u32; Level::COUNT],
@@ -177,7 +178,8 @@ impl Scheduler {
     /// Takes a request. It goes to the device when [`dispatch`] says so.
     ///
     /// # Errors
-    /// [`EnqueueError::GroupFull`] when the level has as many queued as it may,
+    /// [`EnqueueError::GroupFull`] when as many that came with this level are
+    /// queued as may be (a promoted request stays in the group it came with),
     /// [`EnqueueError::Range`] when the range makes no sense. Nothing changed.
     ///
     /// [`dispatch`]: Scheduler::dispatch
@@ -185,7 +187,7 @@ impl Scheduler {
         check_range(&request)?;
         let level = request.level;
         let limit = self.config.levels[level.index()].queued_max;
-        if self.queue.queued[level.index()] >= limit {
+        if self.queue.grouped[level.index()] >= limit {
             return Err(EnqueueError::GroupFull { level, limit });
         }
         let blocker = self.queue.conflict(&request, u64::MAX);
