@@ -280,18 +280,41 @@ impl Queue {
         let writes_only = request.kind == Kind::Read;
 
         if !self.transfers.is_empty() && (!writes_only || self.writes_in_flight > 0) {
-            let clash = self.transfers.iter().find(|transfer| {
-                transfer.file == request.file
-                    && transfer.offset < end
-                    && transfer.end > start
-                    && (transfer.kind == Kind::Write || request.kind == Kind::Write)
-                    && transfer.kind != Kind::Sync
-            });
-            if let Some(transfer) = clash {
-                return Some(transfer.head);
+            let clash = self
+                .transfers
+                .iter()
+                .filter(|transfer| {
+                    transfer.file == request.file
+                        && transfer.offset < end
+                        && transfer.end > start
+                        && (transfer.kind == Kind::Write || request.kind == Kind::Write)
+                        && transfer.kind != Kind::Sync
+                })
+                .find_map(|transfer| self.member_overlapping(transfer.head, start, end));
+            if clash.is_some() {
+                return clash;
             }
         }
         self.conflict_waiting(request, |slot| self.slot(slot).sequence < sequence)
+    }
+
+    /// A request of the transfer of `head` that overlaps `start..end`. What is
+    /// read in a gap is thrown away, so a write there need not wait: it would
+    /// do so for ever behind a stream of reads that read through it.
+    fn member_overlapping(&self, head: u32, start: u64, stop: u64) -> Option<u32> {
+        let mut at = head;
+        while at != NIL {
+            let Slot {
+                request,
+                member_next,
+                ..
+            } = self.slot(at);
+            if request.offset < stop && end(request) > start {
+                return Some(at);
+            }
+            at = *member_next;
+        }
+        None
     }
 
     /// The part of [`conflict`](Queue::conflict) that looks at what has not

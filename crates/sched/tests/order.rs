@@ -62,3 +62,25 @@ fn requests_released_together_go_in_the_order_of_arrival() {
         .collect();
     assert_eq!(order, waiting);
 }
+
+#[test]
+fn a_write_is_not_held_by_the_gap_of_a_read() {
+    let config = Config {
+        merge_gap_bytes_max: 8192,
+        ..Config::new(Policy::Noop)
+    };
+    let mut scheduler = Scheduler::new(config).unwrap();
+    scheduler.enqueue(0, read(0, 4096, Level::Normal)).unwrap();
+    scheduler
+        .enqueue(0, read(8192, 4096, Level::Normal))
+        .unwrap();
+    assert_eq!(dispatch(&mut scheduler, 0).len(), 1);
+
+    scheduler
+        .enqueue(1, write(4096, 4096, Level::Normal))
+        .unwrap();
+    assert_eq!(scheduler.snapshot().held, 0);
+    let held = scheduler.enqueue(1, write(8192, 1, Level::Normal)).unwrap();
+    assert_eq!(scheduler.snapshot().held, 1);
+    assert!(scheduler.cancel(held));
+}
