@@ -109,7 +109,8 @@ pub struct Snapshot {
     pub held: u32,
     /// Requests that went to the device inside another one's transfer.
     pub merged: u64,
-    /// Requests dispatched because their deadline had passed or later.
+    /// Requests that were picked when their deadline had passed. Those merged
+    /// with them do not count, nor does anything under `noop`.
     pub expired: u64,
     /// What was learned of the device.
     pub window: WindowState,
@@ -250,7 +251,8 @@ impl Scheduler {
             if slot == NIL {
                 return batch.transfers.len() - before;
             }
-            if self.queue.deadline_ns(slot) <= now_ns {
+            let has_deadline = self.config.policy != Policy::Noop;
+            if has_deadline && self.queue.deadline_ns(slot) <= now_ns {
                 self.expired += 1;
             }
             self.build(now_ns, slot, batch);
@@ -321,10 +323,6 @@ impl Scheduler {
         let length = (end - head.offset) as u32;
         self.queue.set_level(span.first, level);
         self.depart(now_ns, span.first, length);
-        if let Some(direction) = crate::queue::direction(head.kind) {
-            self.sweep.dispatched(direction, head.file, end);
-            self.lanes.dispatched(level, direction, head.file, end);
-        }
         batch.transfers.push(Transfer {
             id: self.queue.id(span.first),
             kind: head.kind,
@@ -339,8 +337,12 @@ impl Scheduler {
     /// Counts the transfer of `head` as in flight.
     fn depart(&mut self, now_ns: u64, head: u32, length: u32) {
         let request = self.queue.slot(head).request;
-        self.queue
-            .depart(now_ns, head, request.offset + u64::from(length));
+        let end = request.offset + u64::from(length);
+        self.queue.depart(now_ns, head, end);
+        if let Some(direction) = crate::queue::direction(request.kind) {
+            self.sweep.dispatched(direction, request.file, end);
+            self.lanes.dispatched(request.level, request.file, end);
+        }
         let cost_ns = self.window.cost_ns(length);
         self.queue.set_cost(head, cost_ns);
         self.window
@@ -528,7 +530,9 @@ fn deadline_ns(config: &Config, window: &Window, slot: &Slot) -> u64 {
         Policy::PrioDeadline | Policy::Lanes => {
             match config.levels[slot.request.level.index()].deadline {
                 Deadline::Fixed(ns) => ns,
-                Deadline::ServiceTimes(times) => u64::from(times) * window.service_ns(),
+                Deadline::ServiceTimes(times) => {
+                    window.service_ns().saturating_mul(u64::from(times))
+                }
             }
         }
     };

@@ -84,3 +84,27 @@ fn a_write_is_not_held_by_the_gap_of_a_read() {
     assert_eq!(scheduler.snapshot().held, 1);
     assert!(scheduler.cancel(held));
 }
+
+#[test]
+fn a_started_request_moves_the_head() {
+    let mut config = one_by_one(Policy::Lanes, 1);
+    config.rotational = true;
+    let mut scheduler = Scheduler::new(config).unwrap();
+    let started = scheduler
+        .start(0, read(1 << 20, 4096, Level::Normal))
+        .unwrap();
+    let below = scheduler.enqueue(0, read(0, 4096, Level::Normal)).unwrap();
+    let above = scheduler
+        .enqueue(0, read(2 << 20, 4096, Level::Normal))
+        .unwrap();
+    scheduler.complete(1, started, true);
+    assert_eq!(drain(&mut scheduler, 1), [above, below]);
+}
+
+#[test]
+fn noop_has_no_deadline_to_miss() {
+    let mut scheduler = Scheduler::new(one_by_one(Policy::Noop, 1)).unwrap();
+    scheduler.enqueue(0, read(0, 4096, Level::Normal)).unwrap();
+    drain(&mut scheduler, 1_000_000_000_000);
+    assert_eq!(scheduler.snapshot().expired, 0);
+}

@@ -3,7 +3,7 @@
 use crate::config::LevelConfig;
 use crate::position::NIL;
 use crate::queue::Queue;
-use crate::request::{Direction, Level};
+use crate::request::Level;
 
 /// While more urgent requests are queued, one in this many dispatches may be
 /// an expired request of a lower level. Without a bound, a long low-level
@@ -91,7 +91,7 @@ impl Lanes {
     }
 
     /// Notes that a transfer that ends at (`file`, `end`) was dispatched.
-    pub(crate) fn dispatched(&mut self, level: Level, _: Direction, file: u32, end: u64) {
+    pub(crate) fn dispatched(&mut self, level: Level, file: u32, end: u64) {
         self.position[level.index()] = (file, end);
     }
 }
