@@ -109,7 +109,8 @@ pub struct Config {
     /// Longest merged transfer in bytes. A single longer request goes as it is.
     pub transfer_bytes_max: u32,
     /// Most requests in one merged transfer (1 turns merging off). At most
-    /// 1024, the kernel's `IOV_MAX`, halved by gaps.
+    /// 1024, the kernel's `IOV_MAX`; 512 if gaps are read through, as each
+    /// needs a buffer too.
     pub transfer_members_max: u32,
     /// Reads that lie at most this many bytes apart are merged, and what lies
     /// between is read and thrown away. 0 merges only neighbours that touch.
@@ -182,7 +183,12 @@ impl Config {
             }
         };
         bounded("in_flight_max", self.in_flight_max, 1, 65_536)?;
-        bounded("transfer_members_max", self.transfer_members_max, 1, 1024)?;
+        let members_max = match self.merge_gap_bytes_max {
+            0 => 1024,
+            _ => 512,
+        };
+        let members = self.transfer_members_max;
+        bounded("transfer_members_max", members, 1, members_max)?;
         bounded("transfer_bytes_max", self.transfer_bytes_max, 512, 1 << 30)?;
         bounded("merge_gap_bytes_max", self.merge_gap_bytes_max, 0, 1 << 20)?;
         if let WindowConfig::Fixed(window) = self.window {

@@ -41,6 +41,25 @@ fn promoted_requests_still_count_against_their_own_group() {
 }
 
 #[test]
+fn gaps_halve_the_members_of_a_transfer() {
+    let config = |members, gap| Config {
+        transfer_members_max: members,
+        merge_gap_bytes_max: gap,
+        ..Config::new(Policy::Lanes)
+    };
+    assert_eq!(config(1024, 0).validate(), Ok(()));
+    assert_eq!(config(512, 4096).validate(), Ok(()));
+    assert!(matches!(
+        config(513, 4096).validate(),
+        Err(ConfigError::OutOfRange {
+            name: "transfer_members_max",
+            max: 512,
+            ..
+        })
+    ));
+}
+
+#[test]
 fn the_ends_of_time_and_space() {
     for policy in Policy::ALL {
         let mut config = one_by_one(policy, 4);
