@@ -79,15 +79,19 @@ pub struct LevelConfig {
     /// with this level. A promoted request stays in the group it came with.
     pub queued_max: u32,
     /// With `lanes`: while requests of this level are queued, at least this
-    /// many are in flight, whatever the levels above do. 0 lets it starve
-    /// until its deadline passes.
+    /// many transfers are in flight, whatever the window says and the levels
+    /// above do; as soon as places come free, and as far as `in_flight_max`
+    /// suffices for all levels. 0 lets it starve until its deadline passes;
+    /// then one may be in flight.
     pub min_active: u32,
 }
 
 /// How much may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowConfig {
-    /// This many transfers.
+    /// This many transfers. With `lanes`, `Critical` and `Foreground` are not
+    /// bound by it but only by [`Config::in_flight_max`], and each level may
+    /// have its [`LevelConfig::min_active`] beyond it.
     Fixed(u32),
     /// Learned while running: the smallest amount at which the device delivers
     /// its full throughput. Only for [`Policy::Lanes`].

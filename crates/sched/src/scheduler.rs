@@ -2,7 +2,7 @@
 
 use crate::config::{Config, ConfigError, Deadline, Policy, WindowConfig};
 use crate::merge;
-use crate::policy::lanes::{Lanes, Room};
+use crate::policy::lanes::{self, Lanes, Room};
 use crate::policy::{Sweep, deadline, noop, prio_deadline};
 use crate::position::NIL;
 use crate::queue::{Layout, Place, Queue, Slot};
@@ -231,11 +231,11 @@ impl Scheduler {
             // Nothing may be queued that the policy would take before it; and
             // the window of these policies knows no levels.
             Policy::Noop | Policy::Deadline | Policy::PrioDeadline => {
-                self.has_room(Level::Background) && !self.has_queued()
+                self.has_room() && !self.has_queued()
             }
             Policy::Lanes => {
-                self.has_room(request.level)
-                    && (0..=request.level.index()).all(|level| self.queue.list_head(level) == NIL)
+                let (levels, room) = (&self.config.levels, self.room());
+                lanes::may_overtake(&self.queue, levels, &room, request.level)
             }
         };
         first && self.queue.conflict(request, u64::MAX).is_none()
@@ -266,15 +266,12 @@ impl Scheduler {
                 flight: &self.flight,
                 in_flight_max: self.config.in_flight_max,
             };
-            return self.lanes.pick(
-                &self.queue,
-                &self.config.levels,
-                self.config.rotational,
-                &room,
-                now_ns,
-            );
+            let (levels, rotational) = (&self.config.levels, self.config.rotational);
+            return self
+                .lanes
+                .pick(&self.queue, levels, rotational, &room, now_ns);
         }
-        if !self.has_room(Level::Background) {
+        if !self.has_room() {
             return NIL;
         }
         match self.config.policy {
@@ -284,13 +281,17 @@ impl Scheduler {
         }
     }
 
-    fn has_room(&self, level: Level) -> bool {
+    fn room(&self) -> LanesRoom<'_> {
         LanesRoom {
             window: &self.window,
             flight: &self.flight,
             in_flight_max: self.config.in_flight_max,
         }
-        .has_room(level)
+    }
+
+    /// Whether one more transfer may go, for the policies that know no levels.
+    fn has_room(&self) -> bool {
+        self.room().has_room(Level::Background)
     }
 
     /// Makes a transfer of `slot` and its neighbours, and sends it.
@@ -491,15 +492,15 @@ struct LanesRoom<'a> {
 
 impl Room for LanesRoom<'_> {
     fn has_room(&self, level: Level) -> bool {
-        self.has_any() && self.window.has_room(self.flight, level)
+        self.places() > 0 && self.window.has_room(self.flight, level)
     }
 
     fn active(&self, level: Level) -> u32 {
         self.flight.levels[level.index()]
     }
 
-    fn has_any(&self) -> bool {
-        self.flight.transfers < self.in_flight_max
+    fn places(&self) -> u32 {
+        self.in_flight_max - self.flight.transfers
     }
 }
 

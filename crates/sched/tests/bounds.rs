@@ -40,6 +40,95 @@ fn promoted_requests_still_count_against_their_own_group() {
         .unwrap();
 }
 
+/// A foreground that keeps every place in flight taken: each completion is
+/// followed by the next foreground request.
+fn background_waits_for(config: Config, step_ns: u64, steps: u64) -> Option<u64> {
+    let mut scheduler = Scheduler::new(config).unwrap();
+    let mut in_flight = std::collections::VecDeque::new();
+    let mut offset = 1 << 30;
+    let mut feed = |scheduler: &mut Scheduler, now_ns| {
+        while scheduler.snapshot().queued[Level::Foreground.index()] < 16 {
+            offset += 8192;
+            scheduler
+                .enqueue(now_ns, read(offset, 4096, Level::Foreground))
+                .unwrap();
+        }
+    };
+    feed(&mut scheduler, 0);
+    in_flight.extend(dispatch(&mut scheduler, 0).into_iter().map(|t| t.0));
+    let low = scheduler
+        .enqueue(0, read(0, 4096, Level::Background))
+        .unwrap();
+    for step in 1..=steps {
+        let now_ns = step * step_ns;
+        feed(&mut scheduler, now_ns);
+        scheduler.complete(now_ns, in_flight.pop_front().unwrap(), true);
+        for (id, _) in dispatch(&mut scheduler, now_ns) {
+            if id == low {
+                return Some(step);
+            }
+            in_flight.push_back(id);
+        }
+    }
+    None
+}
+
+#[test]
+fn min_active_holds_when_the_foreground_takes_every_place() {
+    let mut config = one_by_one(Policy::Lanes, 2);
+    config.in_flight_max = 8;
+    assert_eq!(background_waits_for(config, 1_000, 1_000), Some(1));
+}
+
+#[test]
+fn without_min_active_a_level_goes_after_its_deadline() {
+    let mut config = one_by_one(Policy::Lanes, 2);
+    config.in_flight_max = 8;
+    let background = &mut config.levels[Level::Background.index()];
+    background.min_active = 0;
+    background.deadline = Deadline::Fixed(100_000);
+    let steps = background_waits_for(config, 1_000, 1_000).expect("it goes at last");
+    assert!((100..=108).contains(&steps), "{steps}");
+}
+
+#[test]
+fn an_expired_request_does_not_need_eight_calls() {
+    let mut config = one_by_one(Policy::Lanes, 1);
+    let background = &mut config.levels[Level::Background.index()];
+    background.min_active = 0;
+    background.deadline = Deadline::Fixed(10);
+    let mut scheduler = Scheduler::new(config).unwrap();
+    for page in 0..3 {
+        scheduler
+            .enqueue(0, read(page * 8192, 4096, Level::Normal))
+            .unwrap();
+    }
+    scheduler
+        .enqueue(0, read(1 << 20, 4096, Level::Background))
+        .unwrap();
+    assert_eq!(dispatch(&mut scheduler, 0).len(), 1);
+    assert_eq!(dispatch(&mut scheduler, 10).len(), 1);
+    assert_eq!(scheduler.snapshot().in_flight, [0, 0, 1, 0, 1]);
+}
+
+#[test]
+fn the_fast_path_leaves_the_last_place_to_a_starving_level() {
+    let mut config = one_by_one(Policy::Lanes, 1);
+    config.in_flight_max = 2;
+    let mut scheduler = Scheduler::new(config).unwrap();
+    let mut started =
+        [0, 8192].map(|at| scheduler.start(0, read(at, 1, Level::Foreground)).unwrap());
+    scheduler
+        .enqueue(0, read(1 << 20, 4096, Level::Background))
+        .unwrap();
+    assert!(dispatch(&mut scheduler, 0).is_empty());
+    started.sort_by_key(|id| id.slot());
+    scheduler.complete(1, started[0], true);
+    assert_eq!(scheduler.start(1, read(0, 1, Level::Foreground)), None);
+    assert_eq!(dispatch(&mut scheduler, 1).len(), 1);
+    assert_eq!(scheduler.snapshot().in_flight, [0, 1, 0, 0, 1]);
+}
+
 #[test]
 fn gaps_halve_the_members_of_a_transfer() {
     let config = |members, gap| Config {
