@@ -1,6 +1,10 @@
 //! What the tests of the scheduler share. Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub mod ledger;
+pub mod reference;
+pub mod workload;
+
 use iolane_sched::{
     Batch, Config, Kind, Level, Policy, Request, RequestId, Scheduler, WindowConfig,
 };
