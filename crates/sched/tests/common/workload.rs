@@ -125,3 +125,15 @@ pub fn calls(
     ];
     prop::collection::vec(call, 1..count)
 }
+
+/// xorshift64 (Marsaglia 2003), for long runs from a fixed seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
