@@ -8,6 +8,7 @@
 
 use crate::config::Policy;
 use crate::fifo::{DeadlineList, Entries};
+use crate::footprint::Footprint;
 use crate::position::{NIL, PositionTree, Positions};
 use crate::request::{Direction, Kind, Level, Request, RequestId};
 
@@ -117,6 +118,8 @@ pub(crate) struct Queue {
     lists: [DeadlineList; LISTS],
     trees: [PositionTree; TREES],
     held: [PositionTree; 2],
+    /// The ranges of all outstanding requests.
+    footprint: Footprint,
     pub transfers: Vec<InFlight>,
     writes_in_flight: u32,
     sequence: u64,
@@ -152,6 +155,7 @@ impl Queue {
             lists: [DeadlineList::new(); LISTS],
             trees: [PositionTree::new(); TREES],
             held: [PositionTree::new(); 2],
+            footprint: Footprint::new(),
             transfers: Vec::new(),
             writes_in_flight: 0,
             sequence: 0,
@@ -218,6 +222,9 @@ impl Queue {
             Some(slot) => slot,
             None => self.grow(request),
         };
+        if let Some(direction) = direction(request.kind) {
+            self.footprint.add(&request, direction);
+        }
         self.sequence += 1;
         let sequence = self.sequence;
         let entry = self.slot_mut(slot);
@@ -266,6 +273,10 @@ impl Queue {
 
     /// Makes the slot unused and its id stale.
     fn release(&mut self, slot: u32) {
+        let request = self.slot(slot).request;
+        if let Some(direction) = direction(request.kind) {
+            self.footprint.remove(&request, direction);
+        }
         let entry = self.slot_mut(slot);
         entry.place = Place::Free;
         entry.generation = entry.generation.wrapping_add(1);
@@ -275,7 +286,12 @@ impl Queue {
     /// A request earlier than `sequence` that `request` must not overtake: one
     /// outstanding that it overlaps, where either writes.
     pub(crate) fn conflict(&self, request: &Request, sequence: u64) -> Option<u32> {
-        direction(request.kind)?;
+        if !self
+            .footprint
+            .may_conflict(request, direction(request.kind)?)
+        {
+            return None;
+        }
         let (start, end) = (request.offset, end(request));
         let writes_only = request.kind == Kind::Read;
 
