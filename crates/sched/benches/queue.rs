@@ -87,7 +87,7 @@ impl Device {
         let (kind, level, page) = match self.load {
             Load::RandomReads => (Kind::Read, Level::Prefetch, random % PAGES),
             Load::Mixed => {
-                let kind = if (random >> 40) % 4 == 0 {
+                let kind = if (random >> 40).is_multiple_of(4) {
                     Kind::Write
                 } else {
                     Kind::Read
