@@ -5,7 +5,7 @@ mod common;
 
 use common::ledger::Ledger;
 use common::reference::{Reference, Sent};
-use common::workload::{Call, calls, cases, config, fixed_window, policy};
+use common::workload::{Call, calls, cases, config, deep_calls, deep_config, fixed_window, policy};
 use iolane_sched::{Batch, Level};
 use proptest::prelude::*;
 
@@ -85,5 +85,23 @@ proptest! {
         }
         real.drain();
         assert_eq!(model.queued(), [0; Level::COUNT]);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    /// Long queues, so that batches and turns run to their ends.
+    #[test]
+    fn decides_the_same_with_long_queues(config in deep_config(), calls in deep_calls()) {
+        let mut real = Ledger::new(config.clone());
+        let mut model = Reference::new(config);
+        for call in calls {
+            run(&mut real, &mut model, call);
+        }
+        while real.scheduler.outstanding() > 0 {
+            run(&mut real, &mut model, Call::Dispatch);
+            run(&mut real, &mut model, Call::Complete(0));
+        }
     }
 }

@@ -42,11 +42,18 @@ pub fn policy() -> impl Strategy<Value = Policy> {
     (0..Policy::ALL.len()).prop_map(|index| Policy::ALL[index])
 }
 
-/// On two small files, so that requests touch and overlap; some not aligned.
+/// Where the requests are: around a boundary of the regions by which the
+/// scheduler looks for overlaps.
+const MIDDLE: u64 = 1 << 18;
+
+/// In small parts of two files, so that requests touch and overlap; some
+/// overlap by a byte, some reach over everything.
 pub fn request() -> impl Strategy<Value = Request> {
     let range = prop_oneof![
-        8 => (0u64..64, 1u32..9).prop_map(|(at, count)| (at * 512, count * 512)),
-        1 => (0u64..32_768, 1u32..5_000),
+        16 => (0u64..64, 1u32..9).prop_map(|(at, count)| (at * 512, count * 512)),
+        4 => (0u64..64, 1u32..9).prop_map(|(at, count)| (at * 512, count * 512 + 1)),
+        2 => (0u64..32_768, 1u32..5_000),
+        1 => (0u64..32_768, Just(5 << 20)),
     ];
     let kind = prop_oneof![
         6 => Just(Kind::Read),
@@ -56,7 +63,7 @@ pub fn request() -> impl Strategy<Value = Request> {
     (kind, 0u32..2, range, level()).prop_map(|(kind, file, (offset, length), level)| {
         let (offset, length) = match kind {
             Kind::Sync => (0, 0),
-            _ => (offset, length),
+            _ => (MIDDLE - (16 << 10) + offset, length),
         };
         Request {
             kind,
@@ -106,6 +113,38 @@ pub fn config() -> impl Strategy<Value = Config> {
             config
         },
     )
+}
+
+/// Deep queues, one transfer at a time, one request each: long batches.
+pub fn deep_config() -> impl Strategy<Value = Config> {
+    (config(), any::<bool>()).prop_map(|(mut config, hurried)| {
+        config.window = WindowConfig::Fixed(1);
+        config.transfer_members_max = 1;
+        for level in &mut config.levels {
+            level.queued_max = 256;
+            if !hurried {
+                level.deadline = Deadline::Fixed(u64::MAX);
+            }
+        }
+        config
+    })
+}
+
+/// Reads and writes far and wide that come in, to go one after the other.
+pub fn deep_calls() -> impl Strategy<Value = Vec<Call>> {
+    let spread = (request(), 0u64..1024).prop_map(|(mut request, far)| {
+        if request.kind != Kind::Sync {
+            request.length = request.length.min(1 << 16);
+            request.offset += far << 17;
+        }
+        Call::Enqueue(request)
+    });
+    let call = prop_oneof![
+        8 => spread,
+        1 => (any::<usize>(), level()).prop_map(|(at, level)| Call::Promote(at, level)),
+        2 => (0u64..500).prop_map(Call::Wait),
+    ];
+    prop::collection::vec(call, 100..300)
 }
 
 /// Up to `count` calls; `window` gives what to change to at run time.
