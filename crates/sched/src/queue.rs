@@ -60,7 +60,7 @@ pub(crate) struct InFlight {
     pub end: u64,
     pub file: u32,
     pub head: u32,
-    pub cost_ns: u64,
+    pub cost: u64,
     pub kind: Kind,
 }
 
@@ -354,7 +354,7 @@ impl Queue {
             end,
             file: request.file,
             head,
-            cost_ns: 0,
+            cost: 0,
             kind: request.kind,
         });
         if request.kind == Kind::Write {
@@ -375,15 +375,15 @@ impl Queue {
         self.slot_mut(head).request.level = level;
     }
 
-    /// Notes what the transfer of `head` is expected to cost the device.
-    pub(crate) fn set_cost(&mut self, head: u32, cost_ns: u64) {
+    /// Notes what the transfer of `head` costs the device.
+    pub(crate) fn set_cost(&mut self, head: u32, cost: u64) {
         let transfer = self.slot(head).transfer as usize;
-        self.transfers[transfer].cost_ns = cost_ns;
+        self.transfers[transfer].cost = cost;
     }
 
     /// What was noted with [`set_cost`](Queue::set_cost).
-    pub(crate) fn cost_ns(&self, head: u32) -> u64 {
-        self.transfers[self.slot(head).transfer as usize].cost_ns
+    pub(crate) fn cost(&self, head: u32) -> u64 {
+        self.transfers[self.slot(head).transfer as usize].cost
     }
 
     /// Bytes of the transfer of `head`, gaps included.

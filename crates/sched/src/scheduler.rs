@@ -120,18 +120,18 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flight {
     pub transfers: u32,
-    /// Predicted cost of the two upper levels' transfers, and of the others'.
-    pub urgent_cost_ns: u64,
-    pub lower_cost_ns: u64,
+    /// Cost of the two upper levels' transfers, and of the others'.
+    pub urgent_cost: u64,
+    pub lower_cost: u64,
     pub levels: [u32; Level::COUNT],
 }
 
 impl Flight {
     fn cost_of(&mut self, level: Level) -> &mut u64 {
         if level <= Level::Foreground {
-            &mut self.urgent_cost_ns
+            &mut self.urgent_cost
         } else {
-            &mut self.lower_cost_ns
+            &mut self.lower_cost
         }
     }
 }
@@ -344,12 +344,12 @@ impl Scheduler {
             self.sweep.dispatched(direction, request.file, end);
             self.lanes.dispatched(request.level, request.file, end);
         }
-        let cost_ns = self.window.cost_ns(length);
-        self.queue.set_cost(head, cost_ns);
+        let cost = self.window.cost(length);
+        self.queue.set_cost(head, cost);
         self.window
-            .departed(now_ns, &self.flight, request.level, cost_ns, length);
+            .departed(now_ns, &self.flight, request.level, cost, length);
         self.flight.transfers += 1;
-        *self.flight.cost_of(request.level) += cost_ns;
+        *self.flight.cost_of(request.level) += cost;
         self.flight.levels[request.level.index()] += 1;
     }
 
@@ -365,10 +365,10 @@ impl Scheduler {
             .filter(|&slot| self.queue.slot(slot).place == Place::Head)
             .expect("completing a transfer that is not in flight");
         let entry = *self.queue.slot(head);
-        let cost_ns = self.queue.cost_ns(head);
+        let cost = self.queue.cost(head);
         let length = self.queue.transfer_length(head);
         self.flight.transfers -= 1;
-        *self.flight.cost_of(entry.request.level) -= cost_ns;
+        *self.flight.cost_of(entry.request.level) -= cost;
         self.flight.levels[entry.request.level.index()] -= 1;
         let lower_waiting = self.queue.queued[2..].iter().any(|&queued| queued > 0);
         self.window.completed(
@@ -376,7 +376,7 @@ impl Scheduler {
             &self.flight,
             &Sample {
                 bytes: length,
-                cost_ns,
+                cost,
                 dispatched_ns: entry.dispatched_ns,
                 ok,
                 lower_waiting,
@@ -501,6 +501,10 @@ impl Room for LanesRoom<'_> {
 
     fn places(&self) -> u32 {
         self.in_flight_max - self.flight.transfers
+    }
+
+    fn is_paced(&self) -> bool {
+        self.window.is_paced()
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::flight::Step;
 use super::flights::Flights;
-use super::state::Finished;
+use super::state::{Entry, Finished};
 use super::{DeviceShared, mark_driver_thread};
 use crate::backend::{Backend, BackendError, BackendReport, Completed, Wake};
 use crate::sys::clock::now_ns;
@@ -166,6 +166,15 @@ impl Round {
     /// to sleep if there is nothing else to do. Returns how long to sleep, or
     /// `None` when all is done.
     fn account_and_dispatch(&mut self) -> Option<Option<Duration>> {
+        // Failures first: a failed sync decides about the others of its file.
+        if !self
+            .ended
+            .iter()
+            .all(|&token| self.flights.get(token).is_ok())
+        {
+            let flights = &self.flights;
+            self.ended.sort_by_key(|&token| flights.get(token).is_ok());
+        }
         let now_ns = now_ns();
         let mut state = self.device.lock();
         for &token in &self.ended {
@@ -203,7 +212,12 @@ impl Round {
         let flush_at_ns = now_ns() + FLUSH_DELAY_NS_MAX;
         let mut finished = std::mem::take(&mut self.finished);
         for (entry, result) in finished.drain(..) {
-            let completer = entry.completer;
+            let Entry {
+                completer, file, ..
+            } = entry;
+            // Before anyone learns of the completion: who closes the last
+            // handle then has closed the file.
+            drop(file);
             // A callback's panic is its own affair; the device goes on.
             if catch_unwind(AssertUnwindSafe(|| completer.finish(result))).is_err() {
                 self.device.lock().statistics.callback_panics += 1;

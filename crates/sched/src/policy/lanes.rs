@@ -27,6 +27,9 @@ pub(crate) trait Room {
     fn active(&self, level: Level) -> u32;
     /// How many more transfers the device can take at all.
     fn places(&self) -> u32;
+    /// Whether a rate limit holds the lower levels back: then not even their
+    /// minimum goes, as it would be the budget's end for everyone.
+    fn is_paced(&self) -> bool;
 }
 
 /// A look at the levels with something queued.
@@ -41,8 +44,12 @@ impl<R: Room> Waiting<'_, R> {
         self.queue.list_head(level.index()) != NIL
     }
 
-    /// How many transfers `level` has in flight below its `min_active`.
+    /// How many transfers `level` may have in flight beyond the window, up to
+    /// its `min_active`.
     fn missing(&self, level: Level) -> u32 {
+        if self.room.is_paced() {
+            return 0;
+        }
         let min_active = self.levels[level.index()].min_active;
         min_active.saturating_sub(self.room.active(level))
     }
@@ -86,7 +93,8 @@ impl Lanes {
     /// Among the levels whose oldest request has passed its deadline and that
     /// may go, or have nothing in flight at all, the one of the earliest
     /// deadline is served instead, by arrival: always if it is as urgent, and
-    /// otherwise after [`EXPIRED_EVERY`] - 1 dispatches.
+    /// otherwise after [`EXPIRED_EVERY`] - 1 dispatches. Under a rate limit
+    /// nothing goes that the window has no room for.
     pub(crate) fn pick(
         &mut self,
         queue: &Queue,
@@ -111,8 +119,9 @@ impl Lanes {
                 normal = Some(level);
             }
             let deadline_ns = queue.deadline_ns(queue.list_head(level.index()));
+            let alone = room.active(level) == 0 && !room.is_paced();
             let first = expired.is_none() || deadline_ns < earliest_ns;
-            if deadline_ns <= now_ns && first && (may_go || room.active(level) == 0) {
+            if deadline_ns <= now_ns && first && (may_go || alone) {
                 (expired, earliest_ns) = (Some(level), deadline_ns);
             }
         }
