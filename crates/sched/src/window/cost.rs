@@ -65,7 +65,8 @@ impl CostModel {
         let slope = (a * y - b * x) / determinant;
         // Neither part can be negative; a fit that says so has too little
         // variety in sizes, and the other part carries the whole.
-        self.base_ns = base.clamp(prior * 0.02, time * 2.0);
+        // A device that became a hundred times faster crosses these bounds.
+        self.base_ns = base.min(time * 2.0).max(prior * 0.02);
         self.slope_ns_per_byte = slope.max(prior * 0.002) / PRIOR_EQUAL_BYTES;
     }
 
@@ -94,6 +95,18 @@ mod tests {
                 (cost / expected - 1.0).abs() < 0.15,
                 "{bytes} bytes: {cost} ns, expected {expected}"
             );
+        }
+    }
+
+    #[test]
+    fn follows_a_device_that_becomes_much_faster() {
+        let mut model = CostModel::new();
+        for time_ns in [8_000_000.0, 10_000.0] {
+            for _ in 0..1000 {
+                model.learn(100.0 * time_ns, 100.0, 100.0 * 16_384.0);
+            }
+            let cost = model.cost_ns(16_384) as f64;
+            assert!((cost / time_ns - 1.0).abs() < 0.05, "{cost}");
         }
     }
 
