@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use iolane_cli::app::{self, Surroundings};
+use iolane_cli::bench::mix::{self, Mix};
+use iolane_cli::bench::sweep::{self, Sweep};
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::text::Style;
 use iolane_cli::system::SystemPaths;
@@ -15,7 +17,10 @@ fn main() -> ExitCode {
     let no_color = std::env::var_os("NO_COLOR");
     let style = Style::detect(stdout.is_terminal(), no_color.as_deref());
     ExitCode::from(app::run(
-        Vec::new(),
+        vec![
+            app::bench::<Sweep>(sweep::measure),
+            app::bench::<Mix>(mix::measure),
+        ],
         &arguments,
         Surroundings {
             stdout: &mut stdout,

@@ -16,7 +16,7 @@ pub struct BatchArgs {
     /// A list: 1,32,..1024 doubles (1,32,64,128,..,1024).
     #[arg(long, value_name = "LIST", default_value = "1,32..1024", value_parser = batch_sizes)]
     pub batch_sizes: List,
-    /// Requests kept outstanding, 1 to 32768
+    /// Requests kept outstanding, 1 to 16384
     #[arg(long, value_name = "N", default_value = "1000", value_parser = depth)]
     pub pending: u64,
     /// Sizes of requests, 512 bytes to 64 MiB, one run each

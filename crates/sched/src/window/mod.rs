@@ -103,6 +103,14 @@ pub(crate) struct Window {
 }
 
 impl Learned {
+    /// Threads read the clock before they take the device's lock, so one may
+    /// come with an earlier time than the one before it. Here time only goes
+    /// forward.
+    fn latest(&mut self, now_ns: u64) -> u64 {
+        self.now_ns = now_ns.max(self.now_ns);
+        self.now_ns
+    }
+
     fn foreground_is_active(&self) -> bool {
         self.foreground_ns
             .is_some_and(|then| self.now_ns.saturating_sub(then) < FOREGROUND_LINGERS_NS)
@@ -144,7 +152,7 @@ impl Learned {
     }
 
     fn departed(&mut self, now_ns: u64, flight: &Flight, level: Level, cost: u64, bytes: u32) {
-        self.now_ns = now_ns.max(self.now_ns);
+        let now_ns = self.latest(now_ns);
         self.rate.advance(now_ns);
         self.rate
             .departed(f64::from(bytes), level <= Level::Foreground);
@@ -162,7 +170,7 @@ impl Learned {
 
     fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample, service_ns: u64) {
         let was_active = self.foreground_is_active();
-        self.now_ns = now_ns.max(self.now_ns);
+        let now_ns = self.latest(now_ns);
         if was_active && !self.foreground_is_active() {
             self.alone.interrupt();
             self.foreground_cost = 0.0;
@@ -221,7 +229,7 @@ impl Window {
     /// Lets time pass.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         if self.config == WindowConfig::Learned {
-            self.learned.now_ns = now_ns.max(self.learned.now_ns);
+            let now_ns = self.learned.latest(now_ns);
             self.learned.rate.advance(now_ns);
         }
     }
@@ -294,5 +302,33 @@ impl Window {
             equal_bytes: self.learned.cost.equal_bytes(),
             rate_limit: self.learned.rate.limit(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_of_threads_that_disagree_do_no_harm() {
+        let mut window = Window::new(WindowConfig::Learned);
+        let flight = Flight::default();
+        for transfer in 0..100_000u64 {
+            // Every other completion was timed 30 us before the one before it.
+            let now_ns = 1_000_000_000 + transfer * 20_000 - transfer % 2 * 50_000;
+            let sample = Sample {
+                bytes: 16_384,
+                cost: 1000,
+                dispatched_ns: now_ns - 100_000,
+                ok: true,
+                lower_waiting: true,
+            };
+            window.departed(now_ns, &flight, Level::Background, 1000, 16_384);
+            window.completed(now_ns, &flight, &sample);
+        }
+        let state = window.state();
+        assert_eq!(state.rate_limit, None);
+        assert!((1.0..=512.0).contains(&state.transfers), "{state:?}");
+        assert!(state.service_ns <= 100_000, "{state:?}");
     }
 }
