@@ -19,3 +19,4 @@ pub mod session;
 pub mod sys;
 pub mod system;
 pub mod target;
+pub mod workload;

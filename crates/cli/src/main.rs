@@ -8,6 +8,8 @@ use iolane_cli::app::{self, Surroundings};
 use iolane_cli::bench::batch::{self, Batch};
 use iolane_cli::bench::commit::{self, Commit};
 use iolane_cli::bench::hugepages::{self, Hugepages};
+use iolane_cli::bench::mix::{self, Mix};
+use iolane_cli::bench::sweep::{self, Sweep};
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::text::Style;
 use iolane_cli::system::SystemPaths;
@@ -22,6 +24,8 @@ fn main() -> ExitCode {
             app::bench::<Batch>(batch::measure),
             app::bench::<Commit>(commit::measure),
             app::bench::<Hugepages>(hugepages::measure),
+            app::bench::<Sweep>(sweep::measure),
+            app::bench::<Mix>(mix::measure),
         ],
         &arguments,
         Surroundings {

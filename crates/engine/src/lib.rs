@@ -40,6 +40,8 @@ mod pending;
 mod statistics;
 #[allow(unsafe_code)]
 mod sys;
+#[cfg(test)]
+mod tests;
 
 pub use arena::Arena;
 pub use backend::{BackendChoice, BackendError, BackendKind, BackendReport};
@@ -50,8 +52,8 @@ pub use engine::{Engine, EngineBuilder};
 pub use error::{Alignee, Cause, Error, OpenError, Operation, SubmitError};
 pub use file::{Alignment, File, OpenOptions};
 pub use iolane_sched::{
-    Config, ConfigError, Deadline, Level, LevelConfig, Policy, REQUEST_BYTES_MAX, Snapshot,
-    WindowConfig, WindowState,
+    Config, ConfigError, Deadline, Level, LevelConfig, Policy, REQUEST_BYTES_MAX, RateLimit,
+    RateUnit, Snapshot, WindowConfig, WindowState,
 };
 pub use ioprio::IoPriority;
 pub use pending::Pending;

@@ -113,7 +113,7 @@ fn failures_keep_their_exit_codes_and_json_stays_valid() {
             "--depths 0",
             1,
             "usage",
-            "0 is outside 1 to 32768",
+            "0 is outside 1 to 16384",
         ),
         (good, "--nonsense", 1, "usage", "--nonsense"),
         (good, missing, 2, "setup", "does not exist"),

@@ -16,7 +16,7 @@ pub struct BatchArgs {
     /// A list: 1,32,..1024 doubles (1,32,64,128,..,1024).
     #[arg(long, value_name = "LIST", default_value = "1,32..1024", value_parser = batch_sizes)]
     pub batch_sizes: List,
-    /// Requests kept outstanding, 0 to 32768: each time they fall to this, a batch follows
+    /// Requests kept outstanding, 0 to 16384: each time they fall to this, a batch follows
     ///
     /// With 0, a batch follows when the one before has ended, so that each is a submission of
     /// its own also for the kernel; otherwise the engine gathers what comes while it is busy.

@@ -12,8 +12,8 @@ use crate::args::choices::IoMode;
 pub const BLOCK_SIZE_MAX: u64 = 64 << 20;
 /// Smallest transfer: the smallest sector of any disk.
 pub const BLOCK_SIZE_MIN: u64 = 512;
-/// Most requests outstanding: the largest ring that io_uring makes.
-pub const DEPTH_MAX: u64 = 32_768;
+/// Most requests outstanding: what a backend of the engine can have in flight.
+pub const DEPTH_MAX: u64 = 16_384;
 /// Most repetitions; more is a typing error.
 pub const REPEAT_MAX: u64 = 1000;
 

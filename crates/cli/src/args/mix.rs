@@ -15,6 +15,11 @@ use super::{duration, rate};
 pub const LEVELS: usize = 5;
 
 #[derive(Clone, Debug, Args)]
+// Longer than elsewhere: windows are learned, and tails are compared.
+#[command(
+    mut_arg("runtime", |runtime| runtime.default_value("10s")),
+    mut_arg("warm_up", |warm_up| warm_up.default_value("2s"))
+)]
 pub struct MixArgs {
     /// Foreground requests outstanding at once: each is followed by the next (closed loop)
     #[arg(long, value_name = "N", default_value = "1", value_parser = depth, help_heading = "Foreground", conflicts_with = "foreground_rate")]
@@ -47,7 +52,7 @@ pub struct MixArgs {
     )]
     pub foreground_pattern: Pattern,
 
-    /// Background requests outstanding, 1 to 32768
+    /// Background requests outstanding, 1 to 16384
     #[arg(long, value_name = "N", default_value = "128", value_parser = depth, help_heading = "Background")]
     pub background_depth: u64,
     /// Sizes of background requests; of a list, each request takes one at random
@@ -101,20 +106,20 @@ pub struct MixArgs {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "noop,lanes",
+        default_value = "noop,deadline,prio-deadline,lanes",
         value_name = "LIST",
         help_heading = "Scheduling"
     )]
     pub policies: Vec<Policy>,
     /// Also one run for each of these fixed windows: the curve that hand-tuning reaches
     ///
-    /// A window is how many requests may be in the device at once: 1 to 32768, such as 1..128.
+    /// A window is how many requests may be in the device at once: 1 to 16384, such as 1..128.
     #[arg(long, value_name = "LIST", value_parser = depths, help_heading = "Scheduling")]
     pub windows: Option<List>,
-    /// Also one run for each of these kernel schedulers, with I/O priorities; or all
+    /// Also two runs for each of these kernel schedulers, without and with I/O priorities; or all
     ///
-    /// Foreground runs in the real-time class, background in the idle class. Needs root and
-    /// --allow-scheduler-change. The present scheduler is restored at the end.
+    /// With them, the foreground is in the real-time class and the background in the idle class
+    /// (shown as NAME+ioprio). Needs root and --allow-scheduler-change. The present scheduler is restored at the end.
     #[arg(
         long,
         value_name = "LIST",

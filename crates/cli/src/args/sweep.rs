@@ -10,7 +10,7 @@ use super::list::List;
 pub struct SweepArgs {
     /// Numbers of requests outstanding, one run each
     ///
-    /// 1 to 32768. A list: 1,2,4..16 doubles (1,2,4,8,16), 1..200+1 takes one more each time.
+    /// 1 to 16384. A list: 1,2,4..16 doubles (1,2,4,8,16), 1..200+1 takes one more each time.
     #[arg(long, value_name = "LIST", default_value = "1..256", value_parser = depths)]
     pub depths: List,
     /// Read or write; writing to an existing file needs --destructive

@@ -1,8 +1,12 @@
 //! `iolane bench mix`: what the foreground suffers from the background, under
 //! one scheduler after the other.
 
+mod measure;
 mod render;
 
+pub use measure::measure;
+
+use iolane::{RateUnit, WindowState};
 use serde::Serialize;
 
 use super::load::Load;
@@ -92,8 +96,10 @@ pub enum SchedulerKind {
     Policy,
     /// A policy of iolane with a window fixed by hand.
     FixedWindow,
-    /// The kernel's, with I/O priorities.
+    /// The kernel's; both streams have the same I/O priority.
     Kernel,
+    /// The kernel's, with I/O priorities (ioprio).
+    KernelIoprio,
 }
 
 /// One scheduler, and with a shared load one share.
@@ -113,10 +119,56 @@ pub struct MixRun {
     pub background: Load,
     pub total_operations_per_second: f64,
     pub total_bytes_per_second: f64,
+    /// Only of a policy that learns: at the end of each repetition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub learned: Vec<LearnedWindow>,
     pub in_flight: Option<InFlight>,
     #[serde(skip)]
     pub cpu_time: CpuTime,
     pub cpu: CpuDocument,
+}
+
+/// What `lanes` has learned of the device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LearnedWindow {
+    /// Requests of the usual size that fill the device.
+    pub window_requests: f64,
+    /// Shortest latency in the device.
+    pub service_ns: u64,
+    /// Size at which moving the data costs as much as the rest of a request.
+    pub equal_cost_bytes: f64,
+    /// Of a rate-limited volume.
+    pub rate_limit: Option<LearnedRate>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LearnedRate {
+    pub unit: LearnedUnit,
+    pub per_second: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LearnedUnit {
+    Requests,
+    Bytes,
+}
+
+impl LearnedWindow {
+    pub fn of(state: &WindowState) -> Self {
+        Self {
+            window_requests: state.transfers,
+            service_ns: state.service_ns,
+            equal_cost_bytes: state.equal_bytes,
+            rate_limit: state.rate_limit.map(|limit| LearnedRate {
+                unit: match limit.unit {
+                    RateUnit::Transfers => LearnedUnit::Requests,
+                    RateUnit::Bytes => LearnedUnit::Bytes,
+                },
+                per_second: limit.per_second,
+            }),
+        }
+    }
 }
 
 impl MixRun {
@@ -137,6 +189,7 @@ impl MixRun {
             background,
             total_operations_per_second: 0.0,
             total_bytes_per_second: 0.0,
+            learned: Vec::new(),
             in_flight,
             cpu_time,
             cpu: CpuDocument {
@@ -178,6 +231,7 @@ impl MixRun {
     fn merge(&mut self, other: Self) {
         self.foreground.merge(other.foreground);
         self.background.merge(other.background);
+        self.learned.extend(other.learned);
         self.in_flight = merge_in_flight(self.in_flight.take(), other.in_flight);
         self.cpu_time = self.cpu_time.merged(&other.cpu_time);
         self.sum_up();
@@ -215,6 +269,12 @@ impl Bench for Mix {
         without_repeats(&arguments.policies, "--policies")?;
         let schedulers = arguments.kernel_schedulers.clone().unwrap_or_default();
         without_repeats(&schedulers, "--kernel-schedulers")?;
+        if arguments.outstanding == Some(1) {
+            return Err(Failure::usage(
+                "one request outstanding cannot be shared",
+                "Give --outstanding at least 2.",
+            ));
+        }
         let load = load(&arguments);
         let (operations, sizes) = transfers(&load);
         let target = TargetRequest {
@@ -297,6 +357,12 @@ fn load(arguments: &MixArgs) -> MixLoad {
             pattern: arguments.background_pattern,
             block_sizes_bytes: arguments.background_block_size.0.clone(),
         },
+    }
+}
+
+impl MixOptions {
+    fn operations(&self) -> Vec<Operation> {
+        transfers(&self.load).0
     }
 }
 

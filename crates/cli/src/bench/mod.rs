@@ -20,6 +20,8 @@ pub mod mix;
 pub mod sweep;
 mod through_engine;
 
+use std::time::Duration;
+
 use clap::Args;
 use serde::Serialize;
 
@@ -29,6 +31,7 @@ use crate::output::html::Section;
 use crate::output::text::Style;
 use crate::session::Session;
 use crate::target::{Target, TargetRequest};
+use crate::workload::Times;
 
 /// One sub-command.
 pub trait Bench: 'static {
@@ -101,6 +104,13 @@ impl Course {
             warm_up_ns: crate::bench::load::nanoseconds(arguments.warm_up),
             repeat: arguments.repeat,
             seed: arguments.seed,
+        }
+    }
+
+    pub fn times(&self) -> Times {
+        Times {
+            warm_up: Duration::from_nanos(self.warm_up_ns),
+            runtime: Duration::from_nanos(self.runtime_ns),
         }
     }
 }

@@ -1,6 +1,10 @@
 //! `iolane bench sweep`: the same requests with more and more of them
 //! outstanding.
 
+mod measure;
+
+pub use measure::measure;
+
 use serde::Serialize;
 
 use super::knee::{self, Knee};

@@ -73,8 +73,8 @@ fn a_write_sweep_writes_and_needs_consent() {
 
 #[test]
 fn nonsense_is_refused() {
-    refused::<Sweep>("--depths 0", "0 is outside 1 to 32768");
-    refused::<Sweep>("--depths 1,70000", "outside 1 to 32768");
+    refused::<Sweep>("--depths 0", "0 is outside 1 to 16384");
+    refused::<Sweep>("--depths 1,70000", "outside 1 to 16384");
     refused::<Sweep>("--depths 4..2", "does not go up");
     refused::<Sweep>("--block-size 0", "0 is outside 512 B to 64 MiB");
     refused::<Sweep>("--block-size 1g", "outside 512 B to 64 MiB");

@@ -3,5 +3,8 @@
 pub mod counter;
 pub mod cpu_clock;
 pub mod file;
+pub mod ioprio;
+pub mod prefix;
 pub mod shared_cache;
+pub mod timer_slack;
 pub mod usage;

@@ -68,7 +68,9 @@ fn named_runs(outcome: &MixOutcome) -> impl Iterator<Item = &MixRun> {
 
 fn name(run: &MixRun) -> String {
     match (run.kind, run.window) {
-        (SchedulerKind::Kernel, _) => format!("kernel {}", run.policy),
+        (SchedulerKind::Kernel | SchedulerKind::KernelIoprio, _) => {
+            format!("kernel {}", run.policy)
+        }
         (_, Some(window)) => format!("window {window}"),
         _ => run.policy.clone(),
     }
@@ -173,7 +175,8 @@ fn picture(outcome: &MixOutcome) -> ScatterChart<'static> {
         y: Axis::log10("foreground p99 latency", units::time),
         groups: [
             ("iolane", SchedulerKind::Policy),
-            ("kernel with ioprio", SchedulerKind::Kernel),
+            ("kernel", SchedulerKind::Kernel),
+            ("kernel with ioprio", SchedulerKind::KernelIoprio),
         ]
         .into_iter()
         .map(|(group, kind)| {
