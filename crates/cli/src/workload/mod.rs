@@ -163,7 +163,10 @@ pub fn run<T>(
             control.fail(waiting::no_thread(error));
         }
         let surroundings = watch(name, times, &control, target, session, look);
-        control.stop();
+        match &surroundings {
+            Ok(_) => control.stop(),
+            Err(_) => control.abort(),
+        }
         (
             surroundings,
             running.into_iter().flatten().map(join).collect::<Vec<_>>(),
@@ -313,3 +316,6 @@ fn no_cpu_time(error: std::io::Error) -> Failure {
         "Allow getrusage(2) to this process.",
     )
 }
+
+#[cfg(test)]
+mod tests;
