@@ -12,9 +12,12 @@ pub fn text(outcome: &MixOutcome, style: Style) -> String {
         outcome.description,
         table(outcome).render(style)
     );
-    // The conclusion last, where the eye is when it is done.
-    for sentence in facts(outcome).into_iter().chain(conclusions(outcome)) {
-        text.push_str(&format!("\n{sentence}"));
+    for fact in facts(outcome) {
+        text.push_str(&format!("\n{fact}"));
+    }
+    // Last, where the eye is when it is done.
+    for conclusion in conclusions(outcome) {
+        text.push_str(&format!("\n{}", style.bold(&conclusion)));
     }
     text.push('\n');
     text
@@ -54,8 +57,11 @@ pub fn html(outcome: &MixOutcome) -> Vec<Section> {
             .svg(),
         ),
     );
+    // Kernel schedulers without priorities would hide the others: they are
+    // next to `noop`, and in the other plots.
     let histograms: Vec<_> = named
         .iter()
+        .filter(|run| run.kind != SchedulerKind::Kernel)
         .map(|run| (name(run), &run.foreground.latency_ns))
         .collect();
     sections.push(
