@@ -349,7 +349,7 @@ pub enum OpenError {
         /// Which setting.
         source: ConfigError,
     },
-    /// [`Engine::close`](crate::Engine::close) was called.
+    /// The [`Engine`](crate::Engine) is being dropped.
     #[error("cannot open {}: the engine was shut down", path.display())]
     Closed {
         /// The file.

@@ -10,7 +10,9 @@ const BEST_EFFORT: u16 = 2 << CLASS_SHIFT;
 /// Whether levels are handed on to the kernel as I/O priorities.
 ///
 /// A kernel scheduler that knows them (`mq-deadline`, `bfq`) can then help;
-/// `none` and `kyber` ignore them.
+/// `none` and `kyber` ignore them. Concerns what goes through the driver; a
+/// blocking call that its own thread carries to the device has that thread's
+/// priority (`ioprio_set(2)`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoPriority {
     /// The default. `Critical` is real-time 0 where the process may

@@ -40,6 +40,8 @@ mod pending;
 mod statistics;
 #[allow(unsafe_code)]
 mod sys;
+#[cfg(test)]
+mod tests;
 
 pub use arena::Arena;
 pub use backend::{BackendChoice, BackendError, BackendKind, BackendReport};

@@ -75,18 +75,23 @@ pub enum Deadline {
 pub struct LevelConfig {
     /// Time offset of the level's deadlines. Ignored by `noop` and `deadline`.
     pub deadline: Deadline,
-    /// Allocation group: most requests of this level that may be queued.
+    /// Allocation group: most requests that may be queued of those that came
+    /// with this level. A promoted request stays in the group it came with.
     pub queued_max: u32,
     /// With `lanes`: while requests of this level are queued, at least this
-    /// many are in flight, whatever the levels above do. 0 lets it starve
-    /// until its deadline passes.
+    /// many transfers are in flight, whatever the window says and the levels
+    /// above do; as soon as places come free, and as far as `in_flight_max`
+    /// suffices for all levels. 0 lets it starve until its deadline passes;
+    /// then one may be in flight.
     pub min_active: u32,
 }
 
 /// How much may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowConfig {
-    /// This many transfers.
+    /// This many transfers. With `lanes`, `Critical` and `Foreground` are not
+    /// bound by it but only by [`Config::in_flight_max`], and each level may
+    /// have its [`LevelConfig::min_active`] beyond it.
     Fixed(u32),
     /// Learned while running: the smallest amount at which the device delivers
     /// its full throughput. Only for [`Policy::Lanes`].
@@ -108,7 +113,8 @@ pub struct Config {
     /// Longest merged transfer in bytes. A single longer request goes as it is.
     pub transfer_bytes_max: u32,
     /// Most requests in one merged transfer (1 turns merging off). At most
-    /// 1024, the kernel's `IOV_MAX`, halved by gaps.
+    /// 1024, the kernel's `IOV_MAX`; 512 if gaps are read through, as each
+    /// needs a buffer too.
     pub transfer_members_max: u32,
     /// Reads that lie at most this many bytes apart are merged, and what lies
     /// between is read and thrown away. 0 merges only neighbours that touch.
@@ -181,7 +187,12 @@ impl Config {
             }
         };
         bounded("in_flight_max", self.in_flight_max, 1, 65_536)?;
-        bounded("transfer_members_max", self.transfer_members_max, 1, 1024)?;
+        let members_max = match self.merge_gap_bytes_max {
+            0 => 1024,
+            _ => 512,
+        };
+        let members = self.transfer_members_max;
+        bounded("transfer_members_max", members, 1, members_max)?;
         bounded("transfer_bytes_max", self.transfer_bytes_max, 512, 1 << 30)?;
         bounded("merge_gap_bytes_max", self.merge_gap_bytes_max, 0, 1 << 20)?;
         if let WindowConfig::Fixed(window) = self.window {

@@ -2,14 +2,16 @@
 //!
 //! Within a level the deadline is submit time plus a constant, so a new
 //! request belongs at the end: the list is a FIFO, as in the paper (section
-//! 4.1). Only a promoted request, older than those of its new level, is
-//! inserted further ahead. Links are indexed by slot and shared by all lists.
+//! 4.1). Only a request that is older than those of its list is inserted
+//! further ahead: a promoted one, or one that was held back. Links are indexed
+//! by slot and shared by all lists.
 
 use crate::position::NIL;
 
 #[derive(Clone, Copy)]
 struct Entry {
     deadline_ns: u64,
+    sequence: u64,
     prev: u32,
     next: u32,
 }
@@ -26,6 +28,7 @@ impl Entries {
     pub(crate) fn grow(&mut self, slots: usize) {
         let unlinked = Entry {
             deadline_ns: 0,
+            sequence: 0,
             prev: NIL,
             next: NIL,
         };
@@ -42,6 +45,12 @@ impl Entries {
     /// The slot after `slot` in its list, or [`NIL`].
     pub(crate) fn next(&self, slot: u32) -> u32 {
         self.0[slot as usize].next
+    }
+
+    /// What the lists are sorted by: the deadline, then the arrival.
+    fn key(&self, slot: u32) -> (u64, u64) {
+        let entry = &self.0[slot as usize];
+        (entry.deadline_ns, entry.sequence)
     }
 
     fn at(&mut self, slot: u32) -> &mut Entry {
@@ -74,14 +83,22 @@ impl DeadlineList {
         self.tail
     }
 
-    /// Adds `slot` behind all whose deadline is not later.
-    pub(crate) fn insert(&mut self, entries: &mut Entries, slot: u32, deadline_ns: u64) {
-        let at_end = self.tail == NIL || entries.deadline_ns(self.tail) <= deadline_ns;
+    /// Adds `slot` behind all whose deadline is earlier, and those of the same
+    /// deadline that arrived earlier. `sequence` is the number of its arrival.
+    pub(crate) fn insert(
+        &mut self,
+        entries: &mut Entries,
+        slot: u32,
+        deadline_ns: u64,
+        sequence: u64,
+    ) {
+        let key = (deadline_ns, sequence);
+        let at_end = self.tail == NIL || entries.key(self.tail) <= key;
         let next = if at_end {
             NIL
         } else {
             let mut at = self.head;
-            while entries.deadline_ns(at) <= deadline_ns {
+            while entries.key(at) <= key {
                 at = entries.next(at);
             }
             at
@@ -93,6 +110,7 @@ impl DeadlineList {
         };
         *entries.at(slot) = Entry {
             deadline_ns,
+            sequence,
             prev,
             next,
         };
@@ -129,8 +147,9 @@ mod tests {
         let mut entries = Entries::new();
         entries.grow(6);
         let mut list = DeadlineList::new();
-        for (slot, deadline) in [(0, 10), (1, 20), (2, 5), (3, 20), (4, 15), (5, 5)] {
-            list.insert(&mut entries, slot, deadline);
+        let arrivals = [(0, 10), (1, 20), (5, 5), (3, 20), (4, 15), (2, 5)];
+        for (slot, deadline) in arrivals {
+            list.insert(&mut entries, slot, deadline, u64::from(slot));
         }
         let mut order = Vec::new();
         while list.head() != NIL {

@@ -9,6 +9,7 @@
 
 mod config;
 mod fifo;
+mod footprint;
 mod merge;
 mod policy;
 mod position;

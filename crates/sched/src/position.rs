@@ -12,10 +12,13 @@ pub(crate) const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
 struct Node {
-    offset: u64,
+    /// File, offset and slot, from the upper bits down: what the trees are
+    /// sorted by, so that a comparison is one of two machine words.
+    key: u128,
     end: u64,
-    file: u32,
     weight: u32,
+    /// Spares a removal the descent.
+    parent: u32,
     left: u32,
     right: u32,
     prev: u32,
@@ -23,15 +26,30 @@ struct Node {
 }
 
 const EMPTY: Node = Node {
-    offset: 0,
+    key: 0,
     end: 0,
-    file: 0,
     weight: 0,
+    parent: NIL,
     left: NIL,
     right: NIL,
     prev: NIL,
     next: NIL,
 };
+
+/// Where `slot` belongs; equal positions go by slot.
+fn key(file: u32, offset: u64, slot: u32) -> u128 {
+    u128::from(file) << 96 | u128::from(offset) << 32 | u128::from(slot)
+}
+
+impl Node {
+    fn file(&self) -> u32 {
+        (self.key >> 96) as u32
+    }
+
+    fn offset(&self) -> u64 {
+        (self.key >> 32) as u64
+    }
+}
 
 /// The nodes of all trees of one scheduler.
 pub(crate) struct Positions {
@@ -90,12 +108,6 @@ impl Positions {
         &mut self.nodes[slot as usize]
     }
 
-    /// Order of two slots: by file and offset; equal ranges by slot.
-    fn before(&self, a: u32, b: u32) -> bool {
-        let (x, y) = (self.node(a), self.node(b));
-        (x.file, x.offset, a) < (y.file, y.offset, b)
-    }
-
     /// xorshift32 (Marsaglia 2003): balance needs no better, and the same
     /// calls must give the same tree.
     fn weight(&mut self) -> u32 {
@@ -121,11 +133,24 @@ impl PositionTree {
         self.count == 0
     }
 
+    /// Makes `slot`, which may be [`NIL`], the child at `link`.
     fn set(&mut self, nodes: &mut Positions, link: Link, slot: u32) {
-        match link {
-            Link::Root => self.root = slot,
-            Link::Left(parent) => nodes.node_mut(parent).left = slot,
-            Link::Right(parent) => nodes.node_mut(parent).right = slot,
+        let parent = match link {
+            Link::Root => {
+                self.root = slot;
+                NIL
+            }
+            Link::Left(parent) => {
+                nodes.node_mut(parent).left = slot;
+                parent
+            }
+            Link::Right(parent) => {
+                nodes.node_mut(parent).right = slot;
+                parent
+            }
+        };
+        if slot != NIL {
+            nodes.node_mut(slot).parent = parent;
         }
     }
 
@@ -139,10 +164,10 @@ impl PositionTree {
         end: u64,
     ) {
         let weight = nodes.weight();
+        let key = key(file, offset, slot);
         *nodes.node_mut(slot) = Node {
-            offset,
+            key,
             end,
-            file,
             weight,
             ..EMPTY
         };
@@ -152,7 +177,7 @@ impl PositionTree {
         let (mut link, mut at) = (Link::Root, self.root);
         let (mut prev, mut next) = (NIL, NIL);
         while at != NIL && nodes.node(at).weight >= weight {
-            if nodes.before(slot, at) {
+            if key < nodes.node(at).key {
                 next = at;
                 link = Link::Left(at);
                 at = nodes.node(at).left;
@@ -166,7 +191,7 @@ impl PositionTree {
         // Split the rest of the path into what lies left and right of `slot`.
         let (mut left, mut right) = (Link::Left(slot), Link::Right(slot));
         while at != NIL {
-            if nodes.before(slot, at) {
+            if key < nodes.node(at).key {
                 next = at;
                 self.set(nodes, right, at);
                 right = Link::Left(at);
@@ -193,17 +218,11 @@ impl PositionTree {
 
     /// Takes `slot` out. It must be in this tree.
     pub(crate) fn remove(&mut self, nodes: &mut Positions, slot: u32) {
-        let (mut link, mut at) = (Link::Root, self.root);
-        while at != slot {
-            debug_assert_ne!(at, NIL, "slot is not in this tree");
-            if nodes.before(slot, at) {
-                link = Link::Left(at);
-                at = nodes.node(at).left;
-            } else {
-                link = Link::Right(at);
-                at = nodes.node(at).right;
-            }
-        }
+        let mut link = match nodes.node(slot).parent {
+            NIL => Link::Root,
+            parent if nodes.node(parent).left == slot => Link::Left(parent),
+            parent => Link::Right(parent),
+        };
         let Node {
             mut left,
             mut right,
@@ -241,9 +260,10 @@ impl PositionTree {
     /// The first slot at or after a position, or [`NIL`].
     pub(crate) fn at_or_after(&self, nodes: &Positions, file: u32, offset: u64) -> u32 {
         let (mut at, mut found) = (self.root, NIL);
+        let least = key(file, offset, 0);
         while at != NIL {
             let node = nodes.node(at);
-            if (node.file, node.offset) >= (file, offset) {
+            if node.key >= least {
                 found = at;
                 at = node.left;
             } else {
@@ -270,9 +290,10 @@ impl PositionTree {
         mut accept: impl FnMut(u32) -> bool,
     ) -> Option<u32> {
         let (mut at, mut last) = (self.root, NIL);
+        let beyond = key(file, end, 0);
         while at != NIL {
             let node = nodes.node(at);
-            if (node.file, node.offset) < (file, end) {
+            if node.key < beyond {
                 last = at;
                 at = node.right;
             } else {
@@ -281,7 +302,7 @@ impl PositionTree {
         }
         while last != NIL {
             let node = nodes.node(last);
-            if node.file != file || node.offset + self.length_max <= offset {
+            if node.file() != file || node.offset() + self.length_max <= offset {
                 return None;
             }
             if node.end > offset && accept(last) {

@@ -6,8 +6,11 @@
 //! either writes, is held back until that one has completed, so that no
 //! overlapping write is ever reordered.
 
+mod overlap;
+
 use crate::config::Policy;
 use crate::fifo::{DeadlineList, Entries};
+use crate::footprint::Footprint;
 use crate::position::{NIL, PositionTree, Positions};
 use crate::request::{Direction, Kind, Level, Request, RequestId};
 
@@ -30,6 +33,10 @@ pub(crate) enum Place {
 pub(crate) struct Slot {
     pub request: Request,
     pub place: Place,
+    /// The allocation group it counts against while it waits: the level it
+    /// came with, whatever it was promoted to. Otherwise a stream of requests,
+    /// each promoted, would grow the queue without bound.
+    group: Level,
     pub generation: u32,
     pub sequence: u64,
     pub enqueued_ns: u64,
@@ -53,7 +60,7 @@ pub(crate) struct InFlight {
     pub end: u64,
     pub file: u32,
     pub head: u32,
-    pub cost_ns: u64,
+    pub cost: u64,
     pub kind: Kind,
 }
 
@@ -113,11 +120,18 @@ pub(crate) struct Queue {
     lists: [DeadlineList; LISTS],
     trees: [PositionTree; TREES],
     held: [PositionTree; 2],
+    /// The ranges of all outstanding requests.
+    footprint: Footprint,
     pub transfers: Vec<InFlight>,
     writes_in_flight: u32,
     sequence: u64,
+    /// Requests that wait, by their level.
     pub queued: [u32; Level::COUNT],
+    /// Requests that wait, by their allocation group.
+    pub grouped: [u32; Level::COUNT],
     pub held_count: u32,
+    /// Memory of [`Queue::raise_blockers`], empty between calls.
+    to_raise: Vec<u32>,
 }
 
 pub(crate) fn direction(kind: Kind) -> Option<Direction> {
@@ -143,11 +157,14 @@ impl Queue {
             lists: [DeadlineList::new(); LISTS],
             trees: [PositionTree::new(); TREES],
             held: [PositionTree::new(); 2],
+            footprint: Footprint::new(),
             transfers: Vec::new(),
             writes_in_flight: 0,
             sequence: 0,
             queued: [0; Level::COUNT],
+            grouped: [0; Level::COUNT],
             held_count: 0,
+            to_raise: Vec::new(),
         }
     }
 
@@ -192,8 +209,8 @@ impl Queue {
         &self.trees[tree]
     }
 
-    /// The earliest moment at which a new request of the same list may expire,
-    /// so that the list stays a FIFO when the level's offset shrinks.
+    /// The earliest deadline that a new request of the same list may have, so
+    /// that the list stays a FIFO when the level's offset shrinks.
     pub(crate) fn list_deadline_ns_max(&self, request: &Request) -> u64 {
         match self.lists[self.layout.list(request)].tail() {
             NIL => 0,
@@ -207,12 +224,16 @@ impl Queue {
             Some(slot) => slot,
             None => self.grow(request),
         };
+        if let Some(direction) = direction(request.kind) {
+            self.footprint.add(&request, direction);
+        }
         self.sequence += 1;
         let sequence = self.sequence;
         let entry = self.slot_mut(slot);
         *entry = Slot {
             request,
             place: Place::Free,
+            group: request.level,
             generation: entry.generation,
             sequence,
             enqueued_ns: now_ns,
@@ -234,6 +255,7 @@ impl Queue {
         let unused = Slot {
             request,
             place: Place::Free,
+            group: request.level,
             generation: 0,
             sequence: 0,
             enqueued_ns: 0,
@@ -253,82 +275,23 @@ impl Queue {
 
     /// Makes the slot unused and its id stale.
     fn release(&mut self, slot: u32) {
+        let request = self.slot(slot).request;
+        if let Some(direction) = direction(request.kind) {
+            self.footprint.remove(&request, direction);
+        }
         let entry = self.slot_mut(slot);
         entry.place = Place::Free;
         entry.generation = entry.generation.wrapping_add(1);
         self.free.push(slot);
     }
 
-    /// An outstanding request that `request` must not overtake, earlier than
-    /// `sequence`.
-    pub(crate) fn conflict(&self, request: &Request, sequence: u64) -> Option<u32> {
-        direction(request.kind)?;
-        let (start, end) = (request.offset, end(request));
-        let writes_only = request.kind == Kind::Read;
-
-        if !self.transfers.is_empty() && (!writes_only || self.writes_in_flight > 0) {
-            let clash = self.transfers.iter().find(|transfer| {
-                transfer.file == request.file
-                    && transfer.offset < end
-                    && transfer.end > start
-                    && (transfer.kind == Kind::Write || request.kind == Kind::Write)
-                    && transfer.kind != Kind::Sync
-            });
-            if let Some(transfer) = clash {
-                return Some(transfer.head);
-            }
-        }
-        let first = if writes_only { 1 } else { 0 };
-        let step = if writes_only { 2 } else { 1 };
-        let queued = self.trees.iter().skip(first).step_by(step);
-        // Queued requests are never later than a held one that they overlap:
-        // such a later one would itself be held.
-        let held = self.held.iter().skip(first);
-        queued
-            .map(|tree| (tree, u64::MAX))
-            .chain(held.map(|tree| (tree, sequence)))
-            .filter(|(tree, _)| !tree.is_empty())
-            .find_map(|(tree, before)| {
-                tree.overlapping(&self.positions, request.file, start, end, |slot| {
-                    self.slot(slot).sequence < before
-                })
-            })
-    }
-
-    /// Puts `slot` behind `blocker`.
-    pub(crate) fn hold(&mut self, slot: u32, blocker: u32) {
-        let request = self.slot(slot).request;
-        let direction = direction(request.kind).expect("a sync overlaps nothing");
-        self.held[direction as usize].insert(
-            &mut self.positions,
-            slot,
-            request.file,
-            request.offset,
-            end(&request),
-        );
-        self.held_count += 1;
-        self.queued[request.level.index()] += 1;
-        self.slot_mut(slot).place = Place::Held;
-        self.chain(slot, blocker);
-    }
-
-    fn chain(&mut self, slot: u32, blocker: u32) {
-        let next = self.slot(blocker).waiter_first;
-        let entry = self.slot_mut(slot);
-        entry.waits_for = blocker;
-        entry.waiter_next = next;
-        self.slot_mut(blocker).waiter_first = slot;
-    }
-
-    /// The request that a held one waits for.
-    pub(crate) fn waits_for(&self, slot: u32) -> Option<u32> {
-        (self.slot(slot).place == Place::Held).then(|| self.slot(slot).waits_for)
-    }
-
     /// Queues `slot` with a deadline.
     pub(crate) fn queue(&mut self, slot: u32, deadline_ns: u64) {
-        let request = self.slot(slot).request;
-        self.lists[self.layout.list(&request)].insert(&mut self.entries, slot, deadline_ns);
+        let Slot {
+            request, sequence, ..
+        } = *self.slot(slot);
+        let list = &mut self.lists[self.layout.list(&request)];
+        list.insert(&mut self.entries, slot, deadline_ns, sequence);
         if let Some(direction) = direction(request.kind) {
             self.trees[self.layout.tree(request.level, direction)].insert(
                 &mut self.positions,
@@ -338,8 +301,21 @@ impl Queue {
                 end(&request),
             );
         }
-        self.queued[request.level.index()] += 1;
+        self.count(slot);
         self.slot_mut(slot).place = Place::Queued;
+    }
+
+    /// Counts `slot` among those that wait.
+    fn count(&mut self, slot: u32) {
+        let (level, group) = (self.slot(slot).request.level, self.slot(slot).group);
+        self.queued[level.index()] += 1;
+        self.grouped[group.index()] += 1;
+    }
+
+    fn uncount(&mut self, slot: u32) {
+        let (level, group) = (self.slot(slot).request.level, self.slot(slot).group);
+        self.queued[level.index()] -= 1;
+        self.grouped[group.index()] -= 1;
     }
 
     /// Takes a queued `slot` out of its list and tree.
@@ -351,25 +327,7 @@ impl Queue {
             self.trees[self.layout.tree(request.level, direction)]
                 .remove(&mut self.positions, slot);
         }
-        self.queued[request.level.index()] -= 1;
-    }
-
-    /// Takes a held `slot` out. What waits for it stays chained to it.
-    fn unhold(&mut self, slot: u32) {
-        let entry = *self.slot(slot);
-        let direction = direction(entry.request.kind).expect("a sync is never held");
-        self.held[direction as usize].remove(&mut self.positions, slot);
-        self.held_count -= 1;
-        self.queued[entry.request.level.index()] -= 1;
-        let mut at = self.slot(entry.waits_for).waiter_first;
-        if at == slot {
-            self.slot_mut(entry.waits_for).waiter_first = entry.waiter_next;
-            return;
-        }
-        while self.slot(at).waiter_next != slot {
-            at = self.slot(at).waiter_next;
-        }
-        self.slot_mut(at).waiter_next = entry.waiter_next;
+        self.uncount(slot);
     }
 
     /// Removes a request that has not gone to the device.
@@ -380,24 +338,6 @@ impl Queue {
             place => unreachable!("withdrawing a request that is {place:?}"),
         }
         self.finish(slot, &deadline);
-    }
-
-    /// Gives another level to a request that has not gone to the device.
-    pub(crate) fn relevel(&mut self, slot: u32, level: Level, deadline_ns: u64) {
-        match self.slot(slot).place {
-            Place::Queued => {
-                self.unqueue(slot);
-                self.slot_mut(slot).request.level = level;
-                self.queue(slot, deadline_ns);
-            }
-            Place::Held => {
-                let old = self.slot(slot).request.level;
-                self.queued[old.index()] -= 1;
-                self.queued[level.index()] += 1;
-                self.slot_mut(slot).request.level = level;
-            }
-            place => unreachable!("changing the level of a request that is {place:?}"),
-        }
     }
 
     /// Notes that `head`, taken out of its list, is now a transfer that ends
@@ -414,7 +354,7 @@ impl Queue {
             end,
             file: request.file,
             head,
-            cost_ns: 0,
+            cost: 0,
             kind: request.kind,
         });
         if request.kind == Kind::Write {
@@ -435,15 +375,15 @@ impl Queue {
         self.slot_mut(head).request.level = level;
     }
 
-    /// Notes what the transfer of `head` is expected to cost the device.
-    pub(crate) fn set_cost(&mut self, head: u32, cost_ns: u64) {
+    /// Notes what the transfer of `head` costs the device.
+    pub(crate) fn set_cost(&mut self, head: u32, cost: u64) {
         let transfer = self.slot(head).transfer as usize;
-        self.transfers[transfer].cost_ns = cost_ns;
+        self.transfers[transfer].cost = cost;
     }
 
     /// What was noted with [`set_cost`](Queue::set_cost).
-    pub(crate) fn cost_ns(&self, head: u32) -> u64 {
-        self.transfers[self.slot(head).transfer as usize].cost_ns
+    pub(crate) fn cost(&self, head: u32) -> u64 {
+        self.transfers[self.slot(head).transfer as usize].cost
     }
 
     /// Bytes of the transfer of `head`, gaps included.
@@ -497,7 +437,11 @@ impl Queue {
         let mut queued: Vec<u32> = (0..self.slots.len() as u32)
             .filter(|&slot| self.slot(slot).place == Place::Queued)
             .collect();
-        queued.sort_unstable_by_key(|&slot| self.slot(slot).sequence);
+        // In the order of the lists, so that each belongs at an end.
+        queued.sort_unstable_by_key(|&slot| {
+            let entry = self.slot(slot);
+            (deadline(entry), entry.sequence)
+        });
         for &slot in &queued {
             self.unqueue(slot);
         }

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, ConfigError, Deadline, Policy, WindowConfig};
 use crate::merge;
-use crate::policy::lanes::{Lanes, Room};
+use crate::policy::lanes::{self, Lanes, Room};
 use crate::policy::{Sweep, deadline, noop, prio_deadline};
 use crate::position::NIL;
 use crate::queue::{Layout, Place, Queue, Slot};
@@ -18,10 +18,11 @@ pub const REQUEST_BYTES_MAX: u32 = 1 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnqueueError {
-    /// The level's allocation group is used up. Try again when requests of
-    /// this level have gone to the device.
+    /// The level's allocation group is used up. Try again when requests that
+    /// came with this level have gone to the device.
     #[error(
-        "{limit} requests of level {level} are queued, which is the limit of its allocation group"
+        "{limit} requests that came with level {level} are queued, \
+         which is the limit of its allocation group"
     )]
     GroupFull {
         /// The level.
@@ -100,7 +101,7 @@ impl Batch {
 pub struct Snapshot {
     /// Which rule is in force.
     pub policy: Policy,
-    /// Requests queued, per level.
+    /// Requests queued, per level, the promoted ones at their new level.
     pub queued: [u32; Level::COUNT],
     /// Transfers in flight, per level.
     pub in_flight: [u32; Level::COUNT],
@@ -108,7 +109,8 @@ pub struct Snapshot {
     pub held: u32,
     /// Requests that went to the device inside another one's transfer.
     pub merged: u64,
-    /// Requests dispatched because their deadline had passed or later.
+    /// Requests that were picked when their deadline had passed. Those merged
+    /// with them do not count, nor does anything under `noop`.
     pub expired: u64,
     /// What was learned of the device.
     pub window: WindowState,
@@ -118,18 +120,18 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flight {
     pub transfers: u32,
-    /// Predicted cost of the two upper levels' transfers, and of the others'.
-    pub urgent_cost_ns: u64,
-    pub lower_cost_ns: u64,
+    /// Cost of the two upper levels' transfers, and of the others'.
+    pub urgent_cost: u64,
+    pub lower_cost: u64,
     pub levels: [u32; Level::COUNT],
 }
 
 impl Flight {
     fn cost_of(&mut self, level: Level) -> &mut u64 {
         if level <= Level::Foreground {
-            &mut self.urgent_cost_ns
+            &mut self.urgent_cost
         } else {
-            &mut self.lower_cost_ns
+            &mut self.lower_cost
         }
     }
 }
@@ -177,7 +179,8 @@ impl Scheduler {
     /// Takes a request. It goes to the device when [`dispatch`] says so.
     ///
     /// # Errors
-    /// [`EnqueueError::GroupFull`] when the level has as many queued as it may,
+    /// [`EnqueueError::GroupFull`] when as many that came with this level are
+    /// queued as may be (a promoted request stays in the group it came with),
     /// [`EnqueueError::Range`] when the range makes no sense. Nothing changed.
     ///
     /// [`dispatch`]: Scheduler::dispatch
@@ -185,7 +188,7 @@ impl Scheduler {
         check_range(&request)?;
         let level = request.level;
         let limit = self.config.levels[level.index()].queued_max;
-        if self.queue.queued[level.index()] >= limit {
+        if self.queue.grouped[level.index()] >= limit {
             return Err(EnqueueError::GroupFull { level, limit });
         }
         let blocker = self.queue.conflict(&request, u64::MAX);
@@ -193,7 +196,9 @@ impl Scheduler {
         match blocker {
             Some(blocker) => {
                 self.queue.hold(slot, blocker);
-                self.inherit(slot, level);
+                let (config, window) = (&self.config, &self.window);
+                self.queue
+                    .raise_blockers(slot, |slot| deadline_ns(config, window, slot));
             }
             None => {
                 let deadline_ns = deadline_ns(&self.config, &self.window, self.queue.slot(slot))
@@ -226,11 +231,11 @@ impl Scheduler {
             // Nothing may be queued that the policy would take before it; and
             // the window of these policies knows no levels.
             Policy::Noop | Policy::Deadline | Policy::PrioDeadline => {
-                self.has_room(Level::Background) && !self.has_queued()
+                self.has_room() && !self.has_queued()
             }
             Policy::Lanes => {
-                self.has_room(request.level)
-                    && (0..=request.level.index()).all(|level| self.queue.list_head(level) == NIL)
+                let (levels, room) = (&self.config.levels, self.room());
+                lanes::may_overtake(&self.queue, levels, &room, request.level)
             }
         };
         first && self.queue.conflict(request, u64::MAX).is_none()
@@ -246,7 +251,8 @@ impl Scheduler {
             if slot == NIL {
                 return batch.transfers.len() - before;
             }
-            if self.queue.deadline_ns(slot) <= now_ns {
+            let has_deadline = self.config.policy != Policy::Noop;
+            if has_deadline && self.queue.deadline_ns(slot) <= now_ns {
                 self.expired += 1;
             }
             self.build(now_ns, slot, batch);
@@ -260,15 +266,12 @@ impl Scheduler {
                 flight: &self.flight,
                 in_flight_max: self.config.in_flight_max,
             };
-            return self.lanes.pick(
-                &self.queue,
-                &self.config.levels,
-                self.config.rotational,
-                &room,
-                now_ns,
-            );
+            let (levels, rotational) = (&self.config.levels, self.config.rotational);
+            return self
+                .lanes
+                .pick(&self.queue, levels, rotational, &room, now_ns);
         }
-        if !self.has_room(Level::Background) {
+        if !self.has_room() {
             return NIL;
         }
         match self.config.policy {
@@ -278,13 +281,17 @@ impl Scheduler {
         }
     }
 
-    fn has_room(&self, level: Level) -> bool {
+    fn room(&self) -> LanesRoom<'_> {
         LanesRoom {
             window: &self.window,
             flight: &self.flight,
             in_flight_max: self.config.in_flight_max,
         }
-        .has_room(level)
+    }
+
+    /// Whether one more transfer may go, for the policies that know no levels.
+    fn has_room(&self) -> bool {
+        self.room().has_room(Level::Background)
     }
 
     /// Makes a transfer of `slot` and its neighbours, and sends it.
@@ -317,10 +324,6 @@ impl Scheduler {
         let length = (end - head.offset) as u32;
         self.queue.set_level(span.first, level);
         self.depart(now_ns, span.first, length);
-        if let Some(direction) = crate::queue::direction(head.kind) {
-            self.sweep.dispatched(direction, head.file, end);
-            self.lanes.dispatched(level, direction, head.file, end);
-        }
         batch.transfers.push(Transfer {
             id: self.queue.id(span.first),
             kind: head.kind,
@@ -335,14 +338,18 @@ impl Scheduler {
     /// Counts the transfer of `head` as in flight.
     fn depart(&mut self, now_ns: u64, head: u32, length: u32) {
         let request = self.queue.slot(head).request;
-        self.queue
-            .depart(now_ns, head, request.offset + u64::from(length));
-        let cost_ns = self.window.cost_ns(length);
-        self.queue.set_cost(head, cost_ns);
+        let end = request.offset + u64::from(length);
+        self.queue.depart(now_ns, head, end);
+        if let Some(direction) = crate::queue::direction(request.kind) {
+            self.sweep.dispatched(direction, request.file, end);
+            self.lanes.dispatched(request.level, request.file, end);
+        }
+        let cost = self.window.cost(length);
+        self.queue.set_cost(head, cost);
         self.window
-            .departed(now_ns, &self.flight, request.level, cost_ns, length);
+            .departed(now_ns, &self.flight, request.level, cost, length);
         self.flight.transfers += 1;
-        *self.flight.cost_of(request.level) += cost_ns;
+        *self.flight.cost_of(request.level) += cost;
         self.flight.levels[request.level.index()] += 1;
     }
 
@@ -358,10 +365,10 @@ impl Scheduler {
             .filter(|&slot| self.queue.slot(slot).place == Place::Head)
             .expect("completing a transfer that is not in flight");
         let entry = *self.queue.slot(head);
-        let cost_ns = self.queue.cost_ns(head);
+        let cost = self.queue.cost(head);
         let length = self.queue.transfer_length(head);
         self.flight.transfers -= 1;
-        *self.flight.cost_of(entry.request.level) -= cost_ns;
+        *self.flight.cost_of(entry.request.level) -= cost;
         self.flight.levels[entry.request.level.index()] -= 1;
         let lower_waiting = self.queue.queued[2..].iter().any(|&queued| queued > 0);
         self.window.completed(
@@ -369,7 +376,7 @@ impl Scheduler {
             &self.flight,
             &Sample {
                 bytes: length,
-                cost_ns,
+                cost,
                 dispatched_ns: entry.dispatched_ns,
                 ok,
                 lower_waiting,
@@ -381,37 +388,21 @@ impl Scheduler {
     }
 
     /// Gives a request a more urgent level, because something now waits for
-    /// it; also those that it waits for. Returns whether it was outstanding
-    /// and is now at least as urgent as asked; a request in flight cannot be
-    /// hurried, and counts as such.
+    /// it; also all the earlier ones that it overlaps and so waits for, and
+    /// what those wait for. Never gives a less urgent one. Returns whether the
+    /// request was outstanding; one in flight cannot be hurried.
     pub fn promote(&mut self, id: RequestId, level: Level) -> bool {
         let Some(slot) = self.queue.find(id) else {
             return false;
         };
-        self.raise(slot, level);
-        self.inherit(slot, level);
-        true
-    }
-
-    fn raise(&mut self, slot: u32, level: Level) {
         let entry = self.queue.slot(slot);
         let waits = matches!(entry.place, Place::Queued | Place::Held);
         if waits && level < entry.request.level {
-            let mut raised = *entry;
-            raised.request.level = level;
-            let deadline_ns = deadline_ns(&self.config, &self.window, &raised);
-            self.queue.relevel(slot, level, deadline_ns);
+            let (config, window) = (&self.config, &self.window);
+            self.queue
+                .raise(slot, level, |slot| deadline_ns(config, window, slot));
         }
-    }
-
-    /// Raises what `slot` waits for, so that a low request does not keep a
-    /// high one (priority inheritance).
-    fn inherit(&mut self, slot: u32, level: Level) {
-        let mut at = slot;
-        while let Some(blocker) = self.queue.waits_for(at) {
-            self.raise(blocker, level);
-            at = blocker;
-        }
+        true
     }
 
     /// Withdraws a request. `true`: it never goes to the device, and its id is
@@ -501,15 +492,19 @@ struct LanesRoom<'a> {
 
 impl Room for LanesRoom<'_> {
     fn has_room(&self, level: Level) -> bool {
-        self.has_any() && self.window.has_room(self.flight, level)
+        self.places() > 0 && self.window.has_room(self.flight, level)
     }
 
     fn active(&self, level: Level) -> u32 {
         self.flight.levels[level.index()]
     }
 
-    fn has_any(&self) -> bool {
-        self.flight.transfers < self.in_flight_max
+    fn places(&self) -> u32 {
+        self.in_flight_max - self.flight.transfers
+    }
+
+    fn is_paced(&self) -> bool {
+        self.window.is_paced()
     }
 }
 
@@ -540,7 +535,9 @@ fn deadline_ns(config: &Config, window: &Window, slot: &Slot) -> u64 {
         Policy::PrioDeadline | Policy::Lanes => {
             match config.levels[slot.request.level.index()].deadline {
                 Deadline::Fixed(ns) => ns,
-                Deadline::ServiceTimes(times) => u64::from(times) * window.service_ns(),
+                Deadline::ServiceTimes(times) => {
+                    window.service_ns().saturating_mul(u64::from(times))
+                }
             }
         }
     };

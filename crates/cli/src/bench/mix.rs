@@ -180,8 +180,6 @@ pub struct MixRun {
 pub struct LearnedWindow {
     /// Requests of the usual size that fill the device.
     pub window_requests: f64,
-    /// The same as predicted time of the device.
-    pub device_time_ns: Option<f64>,
     /// Shortest latency in the device.
     pub service_ns: u64,
     /// Size at which moving the data costs as much as the rest of a request.
@@ -207,7 +205,6 @@ impl LearnedWindow {
     pub fn of(state: &WindowState) -> Self {
         Self {
             window_requests: state.transfers,
-            device_time_ns: state.device_time_ns,
             service_ns: state.service_ns,
             equal_cost_bytes: state.equal_bytes,
             rate_limit: state.rate_limit.map(|limit| LearnedRate {

@@ -8,7 +8,7 @@
 
 use super::flight::Step;
 use super::flights::Flights;
-use super::state::Finished;
+use super::state::{Entry, Finished};
 use super::{DeviceShared, mark_driver_thread};
 use crate::backend::{Backend, BackendError, BackendReport, Completed, Wake};
 use crate::sys::clock::now_ns;
@@ -26,6 +26,10 @@ const STACK_BYTES: usize = 256 * 1024;
 /// How long pushed operations may wait for callbacks before they are flushed
 /// by a system call of their own: below this, saving the call is worth more.
 const FLUSH_DELAY_NS_MAX: u64 = 20_000;
+
+/// Operations that an idle device gets ahead of the rest of a batch: it takes
+/// about as long for them as the kernel takes to prepare a dozen more.
+const HEAD_START: usize = 2;
 
 /// Pause before a system call that failed as a whole is repeated. The kernel
 /// does that when it is short of memory.
@@ -130,6 +134,8 @@ struct Round {
     /// Tokens of flights to push.
     to_push: Vec<u32>,
     finished: Vec<Finished>,
+    /// The scheduler holds requests back.
+    backlogged: bool,
 }
 
 impl Round {
@@ -144,6 +150,7 @@ impl Round {
             ended: Vec::new(),
             to_push: Vec::new(),
             finished: Vec::new(),
+            backlogged: false,
         }
     }
 
@@ -153,7 +160,14 @@ impl Round {
             let Some(timeout) = self.account_and_dispatch() else {
                 return;
             };
-            let pushed = self.push();
+            let mut pushed = self.push();
+            if pushed && self.backlogged {
+                // The device waits for these; callbacks can add nothing to
+                // them, as what they submit has to queue.
+                let flushed = self.backend.flush();
+                self.note(flushed);
+                pushed = false;
+            }
             if self.finished.is_empty() {
                 self.reap(timeout);
             } else {
@@ -166,6 +180,15 @@ impl Round {
     /// to sleep if there is nothing else to do. Returns how long to sleep, or
     /// `None` when all is done.
     fn account_and_dispatch(&mut self) -> Option<Option<Duration>> {
+        // Failures first: a failed sync decides about the others of its file.
+        if !self
+            .ended
+            .iter()
+            .all(|&token| self.flights.get(token).is_ok())
+        {
+            let flights = &self.flights;
+            self.ended.sort_by_key(|&token| flights.get(token).is_ok());
+        }
         let now_ns = now_ns();
         let mut state = self.device.lock();
         for &token in &self.ended {
@@ -177,6 +200,7 @@ impl Round {
         let again = self.to_push.len();
         state.hand_over(&mut self.flights, &self.ioprio, &mut self.to_push);
         state.statistics.handed_over(self.to_push.len() - again);
+        self.backlogged = state.scheduler.has_queued();
         self.device.announce_room(&state);
         state.driver_asleep = self.finished.is_empty();
         if !state.driver_asleep {
@@ -190,20 +214,39 @@ impl Round {
         Some(timer.map(|at| Duration::from_nanos(at.saturating_sub(now_ns))))
     }
 
+    /// Pushes what is to go. The kernel prepares all operations of a system
+    /// call before the device sees the first; a device that has nothing else
+    /// to do gets a few by a call of their own, to be busy meanwhile.
     fn push(&mut self) -> bool {
-        let pushed = !self.to_push.is_empty();
-        for token in self.to_push.drain(..) {
+        let count = self.to_push.len();
+        let idle = self.backlogged && self.flights.in_use() == count;
+        let head_start = if idle && count > 2 * HEAD_START {
+            HEAD_START
+        } else {
+            0
+        };
+        let mut flushed = Ok(());
+        for (index, token) in self.to_push.drain(..).enumerate() {
+            if index > 0 && index == head_start {
+                flushed = self.backend.flush();
+            }
             let op = self.flights.get(token).operation(u64::from(token));
             self.backend.push(pin(op));
         }
-        pushed
+        self.note(flushed);
+        count > 0
     }
 
     fn run_completers(&mut self, mut unflushed: bool) {
         let flush_at_ns = now_ns() + FLUSH_DELAY_NS_MAX;
         let mut finished = std::mem::take(&mut self.finished);
         for (entry, result) in finished.drain(..) {
-            let completer = entry.completer;
+            let Entry {
+                completer, file, ..
+            } = entry;
+            // Before anyone learns of the completion: who closes the last
+            // handle then has closed the file.
+            drop(file);
             // A callback's panic is its own affair; the device goes on.
             if catch_unwind(AssertUnwindSafe(|| completer.finish(result))).is_err() {
                 self.device.lock().statistics.callback_panics += 1;

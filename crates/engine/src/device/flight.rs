@@ -220,3 +220,106 @@ impl Flight {
 pub(crate) fn kernel(errno: i32) -> Cause {
     Cause::Kernel(Arc::new(io::Error::from_raw_os_error(errno)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolane_sched::{Config, Kind, Level, Policy, Request, Scheduler};
+
+    const ALIGN: u32 = 512;
+
+    fn flight(code: OpCode, direct: bool, lengths: &[u32]) -> Flight {
+        let mut scheduler = Scheduler::new(Config::new(Policy::Noop)).unwrap();
+        let mut offset = 8192;
+        let mut members = Vec::new();
+        for &length in lengths {
+            let request = Request {
+                kind: Kind::Read,
+                file: 0,
+                offset,
+                length,
+                level: Level::Normal,
+            };
+            members.push(Member {
+                id: scheduler.enqueue(0, request).unwrap(),
+                offset,
+                length,
+                enqueued_ns: 0,
+            });
+            offset += u64::from(length);
+        }
+        let mut flight = Flight::new(Target {
+            head: members[0].id,
+            code,
+            fd: -1,
+            ioprio: 0,
+            direct,
+            offset_align: ALIGN,
+        });
+        for member in members {
+            // Addresses are not looked at here.
+            flight.add(member, Span::of_slice(&[]));
+        }
+        flight.prepare(&mut None, 0);
+        flight
+    }
+
+    fn results(flight: &Flight) -> Vec<Option<u32>> {
+        (0..flight.members().len())
+            .map(|index| flight.result(index).ok())
+            .collect()
+    }
+
+    #[test]
+    fn a_short_transfer_goes_on_where_it_stopped() {
+        for code in [OpCode::Read, OpCode::Write] {
+            let mut flight = flight(code, true, &[4096, 4096]);
+            assert_eq!(flight.completed(512), Step::Again);
+            assert_eq!(flight.operation(0).offset, 8192 + 512);
+            assert_eq!(flight.completed(-libc::EINTR), Step::Again);
+            assert_eq!(flight.completed(7680), Step::Done);
+            assert_eq!(results(&flight), [Some(4096), Some(4096)]);
+            assert!(flight.is_ok());
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_file_cuts_the_members_behind_it() {
+        let mut at_zero = flight(OpCode::Read, false, &[100, 100, 100]);
+        assert_eq!(at_zero.completed(150), Step::Again);
+        assert_eq!(at_zero.completed(0), Step::Done);
+        assert_eq!(results(&at_zero), [Some(100), Some(50), Some(0)]);
+        // Direct: 700 is no multiple of 512, so the file ended there.
+        let mut off_grid = flight(OpCode::Read, true, &[512, 512]);
+        assert_eq!(off_grid.completed(700), Step::Done);
+        assert_eq!(results(&off_grid), [Some(512), Some(188)]);
+    }
+
+    #[test]
+    fn a_write_that_gets_nowhere_fails() {
+        let mut flight = flight(OpCode::Write, false, &[4096]);
+        assert_eq!(flight.completed(1000), Step::Again);
+        assert_eq!(flight.completed(0), Step::Done);
+        let result = flight.result(0);
+        assert!(
+            matches!(result, Err(Cause::ShortWrite { written: 1000 })),
+            "{result:?}"
+        );
+        assert!(!flight.is_ok());
+    }
+
+    #[test]
+    fn after_a_failure_each_member_is_tried_once() {
+        let mut flight = flight(OpCode::Read, false, &[100, 200, 300]);
+        assert_eq!(flight.completed(-libc::EIO), Step::Again);
+        assert_eq!(flight.operation(0).offset, 8192);
+        assert_eq!(flight.completed(100), Step::Again);
+        assert_eq!(flight.operation(0).offset, 8292);
+        assert_eq!(flight.completed(-libc::EIO), Step::Again);
+        assert_eq!(flight.operation(0).offset, 8492);
+        assert_eq!(flight.completed(40), Step::Again);
+        assert_eq!(flight.operation(0).offset, 8532);
+        assert_eq!(flight.completed(0), Step::Done);
+        assert_eq!(results(&flight), [Some(100), None, Some(40)]);
+    }
+}

@@ -45,6 +45,11 @@ impl Flights {
         (token, &mut self.flights[token as usize])
     }
 
+    /// How many are with the backend, or about to be.
+    pub(crate) fn in_use(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
     pub(crate) fn prepare(&mut self, token: u32) {
         self.flights[token as usize].prepare(&mut self.junk, self.gap_bytes_max);
     }

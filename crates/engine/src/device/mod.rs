@@ -194,6 +194,12 @@ impl DeviceShared {
         entry.is_some()
     }
 
+    /// Threads that wait for room in an allocation group.
+    #[cfg(test)]
+    pub(crate) fn waiting_for_room(&self) -> u32 {
+        self.lock().waiting_for_room.iter().sum()
+    }
+
     /// Wakes as many waiting submitters as there is room for.
     fn announce_room(&self, state: &State) {
         for level in Level::ALL {

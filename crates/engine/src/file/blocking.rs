@@ -145,8 +145,10 @@ impl FileShared {
         result: Result<u32, Cause>,
     ) -> Result<usize, Error> {
         let bytes = result.as_ref().map_or(Err(()), |bytes| Ok(*bytes));
+        // First, so that no other sync of the file slips through between.
+        let judged = self.judge(operation, request.offset, request.length, result);
         self.device.finish_started(&started, bytes);
-        self.judge(operation, request.offset, request.length, result)
+        judged
     }
 
     /// The slow path: queues, and waits until the driver has carried it out.

@@ -51,6 +51,14 @@ impl PinnedOp {
         (self.0.iov_count == 1).then(|| unsafe { self.0.iov.read() })
     }
 
+    /// Bytes of all vectors together.
+    #[cfg(test)]
+    pub fn length(&self) -> u64 {
+        // SAFETY: `new` was promised `iov_count` readable vectors.
+        let vectors = unsafe { std::slice::from_raw_parts(self.0.iov, self.0.iov_count as usize) };
+        vectors.iter().map(|vector| vector.iov_len as u64).sum()
+    }
+
     /// Gives up the priority hint.
     pub fn clear_ioprio(&mut self) {
         self.0.ioprio = 0;

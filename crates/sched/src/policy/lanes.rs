@@ -3,7 +3,7 @@
 use crate::config::LevelConfig;
 use crate::position::NIL;
 use crate::queue::Queue;
-use crate::request::{Direction, Level};
+use crate::request::Level;
 
 /// While more urgent requests are queued, one in this many dispatches may be
 /// an expired request of a lower level. Without a bound, a long low-level
@@ -21,16 +21,80 @@ pub(crate) struct Lanes {
 
 /// What the policy must know of the device's load.
 pub(crate) trait Room {
-    /// Whether one more transfer of this level may go.
+    /// Whether the window lets one more transfer of this level go.
     fn has_room(&self, level: Level) -> bool;
     /// Transfers of this level in flight.
     fn active(&self, level: Level) -> u32;
-    /// Whether the device can take one more at all.
-    fn has_any(&self) -> bool;
+    /// How many more transfers the device can take at all.
+    fn places(&self) -> u32;
+    /// Whether a rate limit holds the lower levels back: then not even their
+    /// minimum goes, as it would be the budget's end for everyone.
+    fn is_paced(&self) -> bool;
+}
+
+/// A look at the levels with something queued.
+struct Waiting<'a, R> {
+    queue: &'a Queue,
+    levels: &'a [LevelConfig; Level::COUNT],
+    room: &'a R,
+}
+
+impl<R: Room> Waiting<'_, R> {
+    fn has(&self, level: Level) -> bool {
+        self.queue.list_head(level.index()) != NIL
+    }
+
+    /// How many transfers `level` may have in flight beyond the window, up to
+    /// its `min_active`.
+    fn missing(&self, level: Level) -> u32 {
+        if self.room.is_paced() {
+            return 0;
+        }
+        let min_active = self.levels[level.index()].min_active;
+        min_active.saturating_sub(self.room.active(level))
+    }
+
+    /// Whether the device's last places are taken: each is kept for a waiting
+    /// level that has fewer than its `min_active` in flight. Otherwise a level
+    /// that the window does not bind would take them all, again and again.
+    fn all_reserved(&self) -> bool {
+        let waiting = Level::ALL.into_iter().filter(|&level| self.has(level));
+        let reserved: u32 = waiting.map(|level| self.missing(level)).sum();
+        self.room.places() <= reserved
+    }
+}
+
+/// Whether a request of `level` may go before everything queued: there is room
+/// for it, and nothing as urgent is queued.
+pub(crate) fn may_overtake(
+    queue: &Queue,
+    levels: &[LevelConfig; Level::COUNT],
+    room: &impl Room,
+    level: Level,
+) -> bool {
+    let waiting = Waiting {
+        queue,
+        levels,
+        room,
+    };
+    room.has_room(level)
+        && !waiting.all_reserved()
+        && Level::ALL[..=level.index()]
+            .iter()
+            .all(|&level| !waiting.has(level))
 }
 
 impl Lanes {
     /// The next slot, or [`NIL`] if nothing may go now.
+    ///
+    /// A waiting level may go while the window has room for it and not all
+    /// places are reserved, or while it has fewer than `min_active` in flight.
+    /// The most urgent level that may go is served, by arrival or by position.
+    /// Among the levels whose oldest request has passed its deadline and that
+    /// may go, or have nothing in flight at all, the one of the earliest
+    /// deadline is served instead, by arrival: always if it is as urgent, and
+    /// otherwise after [`EXPIRED_EVERY`] - 1 dispatches. Under a rate limit
+    /// nothing goes that the window has no room for.
     pub(crate) fn pick(
         &mut self,
         queue: &Queue,
@@ -39,38 +103,48 @@ impl Lanes {
         room: &impl Room,
         now_ns: u64,
     ) -> u32 {
-        if !room.has_any() {
+        if room.places() == 0 {
             return NIL;
         }
-        let waiting = |level: &Level| queue.list_head(level.index()) != NIL;
-        let Some(highest) = Level::ALL.into_iter().find(waiting) else {
-            return NIL;
+        let waiting = Waiting {
+            queue,
+            levels,
+            room,
         };
-        let expired = Level::ALL
-            .into_iter()
-            .filter(waiting)
-            .filter(|&level| queue.deadline_ns(queue.list_head(level.index())) <= now_ns)
-            .filter(|&level| room.has_room(level))
-            .min_by_key(|&level| queue.deadline_ns(queue.list_head(level.index())));
-        if let Some(level) = expired {
-            if level == highest {
-                return queue.list_head(level.index());
+        let reserved = waiting.all_reserved();
+        let (mut normal, mut expired, mut earliest_ns) = (None, None, u64::MAX);
+        for level in Level::ALL.into_iter().filter(|&level| waiting.has(level)) {
+            let may_go = (!reserved && room.has_room(level)) || waiting.missing(level) > 0;
+            if may_go && normal.is_none() {
+                normal = Some(level);
             }
-            self.since_expired += 1;
-            if self.since_expired >= EXPIRED_EVERY {
-                self.since_expired = 0;
-                return queue.list_head(level.index());
+            let deadline_ns = queue.deadline_ns(queue.list_head(level.index()));
+            let alone = room.active(level) == 0 && !room.is_paced();
+            let first = expired.is_none() || deadline_ns < earliest_ns;
+            if deadline_ns <= now_ns && first && (may_go || alone) {
+                (expired, earliest_ns) = (Some(level), deadline_ns);
             }
         }
-        let starving = |level: &Level| room.active(*level) < levels[level.index()].min_active;
-        let level = Level::ALL
-            .into_iter()
-            .filter(waiting)
-            .find(|level| room.has_room(*level) || starving(level));
-        match level {
-            None => NIL,
-            Some(level) if rotational => self.next_by_position(queue, level),
-            Some(level) => queue.list_head(level.index()),
+        match (normal, expired) {
+            (None, None) => NIL,
+            (Some(level), None) => self.serve(queue, level, rotational),
+            (Some(normal), Some(expired)) if normal < expired => {
+                self.since_expired += 1;
+                if self.since_expired < EXPIRED_EVERY {
+                    return self.serve(queue, normal, rotational);
+                }
+                self.since_expired = 0;
+                queue.list_head(expired.index())
+            }
+            (_, Some(expired)) => queue.list_head(expired.index()),
+        }
+    }
+
+    fn serve(&self, queue: &Queue, level: Level, rotational: bool) -> u32 {
+        if rotational {
+            self.next_by_position(queue, level)
+        } else {
+            queue.list_head(level.index())
         }
     }
 
@@ -91,7 +165,7 @@ impl Lanes {
     }
 
     /// Notes that a transfer that ends at (`file`, `end`) was dispatched.
-    pub(crate) fn dispatched(&mut self, level: Level, _: Direction, file: u32, end: u64) {
+    pub(crate) fn dispatched(&mut self, level: Level, file: u32, end: u64) {
         self.position[level.index()] = (file, end);
     }
 }

@@ -1,44 +1,64 @@
 //! Finds the knee: the amount in flight beyond which more of it buys latency
 //! and little throughput.
 //!
-//! Two windows are compared in turn, the one in use and a smaller one, so that
-//! probing never adds latency. Their throughputs give the elasticity
-//! `e = ln(X / X') / ln(W / W')`: the percentage of throughput that one percent
-//! of window brings. By Little's law latency grows by `1 - e` percent for it.
-//! The window rises while `e` is above its target and falls while it is
-//! below. A target of 0.2 maximises X^4 / R (throughput X, latency R):
-//! Kleinrock's power, with throughput counting four times as much as latency,
-//! as a device that idles helps nobody. Nothing is assumed of the device's inside: it works for
-//! one head, parallel flash, a hypervisor that serves batches, and a volume
-//! with a rate limit, where it ends at the smallest window that reaches the
-//! limit. Comparing neighbours in time cancels a noisy neighbour's slow drift.
+//! Two windows are compared in turn, the one in use and a larger one. Their
+//! throughputs X and the mean amounts in flight L (by Little's law, throughput
+//! x latency: what really was in flight, which whole transfers and the
+//! foreground's pauses make differ from the window) give the elasticity
+//! `e = ln(X' / X) / ln(L' / L)`: the percentage of throughput that one percent
+//! more in flight brings, at the cost of `1 - e` percent of latency. The window
+//! rises while `e` is above its target and falls while it is below. A target of
+//! 0.2 maximises X^4 / R (throughput X, latency R): Kleinrock's power, with
+//! throughput counting four times as much as latency, as a device that idles
+//! helps nobody. Nothing is assumed of the device's inside: it works for one
+//! head, parallel flash, a hypervisor that serves batches, and a volume with a
+//! rate limit, where it ends at the smallest window that reaches the limit.
+//! Comparing neighbours in time cancels a noisy neighbour's slow drift. The
+//! smaller window is the one in use, so that probing adds latency only while it
+//! lasts, and that is rare once the window has settled.
 //!
-//! The alternative, bandwidth x shortest latency (BBR's rule), was measured
-//! too: on disks whose latency rises from the first request on, it stops at a
-//! third of the throughput.
+//! The alternative, bandwidth x shortest latency (BBR's rule), was tried: on
+//! disks whose latency rises from the first request on, it stops at a third
+//! of the throughput.
 
-/// How far a mean must be from it before the window moves.
-const MARGIN: f64 = 0.04;
-/// Ratio of the compared windows, and the step of a move.
-const STEP: f64 = 1.35;
+/// How far a mean must be from the target before the window moves, in parts
+/// of the target.
+const MARGIN: f64 = 0.25;
+/// Fewer are enough if their mean is this far off.
+const OBVIOUS: f64 = 0.4;
+const OBVIOUS_COMPARISONS: u32 = 2;
+/// Ratio of the compared windows.
+const PROBE: f64 = 1.35;
+/// A probe that brought less into flight than this (10 %) is taken as if it
+/// had brought that: the difference would be divided by nearly nothing.
+const MORE_MIN: f64 = 0.1;
+/// Ratio of a move, as logarithm: 1.35 at the most. Halved at each turn, down to
+/// 1.05, and doubled when it goes the same way for the third time.
+const STEP_LN_MAX: f64 = 0.3;
+const STEP_LN_MIN: f64 = 0.05;
+/// A move after an obvious comparison is at least this (1.15).
+const STEP_LN_OBVIOUS: f64 = 0.14;
+/// Moves the same way after which it is under way, not about there.
+const UNDER_WAY: u32 = 3;
 /// Comparisons averaged, at the least, before a move.
 const COMPARISONS_MIN: u32 = 3;
-/// One comparison alone moves the window if it is this far off.
-const OBVIOUS: f64 = 0.45;
-/// Comparisons without a move after which probing becomes rare.
-const CALM_AFTER: u32 = 12;
-/// At a window of one transfer, comparisons until two are tried again.
-const RETRY_AFTER: u32 = 64;
-/// When calm, this many epochs at the full window for each probing one.
-const CALM_EPOCHS: u32 = 16;
-/// A change of throughput or cost by this factor ends the calm.
-const CHANGE: f64 = 1.25;
+/// Comparisons without a lasting move after which probing becomes rare.
+const CALM_AFTER: u32 = 16;
+/// When calm, this many epochs for each probing one. Fewer than one in a
+/// hundred, so that even the 99th percentile does not see them.
+const CALM_EPOCHS: u32 = 127;
+/// A change of throughput or size by this factor, in this many epochs
+/// running, ends the calm.
+const CHANGE: f64 = 1.3;
+const CHANGED_EPOCHS: u32 = 3;
 
 /// Shortest and longest time to measure one window.
 const EPOCH_NS_MIN: u64 = 8_000_000;
 const EPOCH_NS_MAX: u64 = 500_000_000;
 /// Transfers that make an epoch, unless the longest time passes first.
 const EPOCH_TRANSFERS: f64 = 150.0;
+/// And how often the whole window must have passed through the device.
+const EPOCH_TURNOVERS: f64 = 12.0;
 
 /// Most transfers the window can reach.
 const TRANSFERS_MAX: f64 = 512.0;
@@ -46,21 +66,31 @@ const TRANSFERS_START: f64 = 4.0;
 
 /// Which of the compared windows is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Probe {
-    Full,
-    Less,
+enum Phase {
+    Use,
+    Probe,
 }
 
 /// What an epoch has seen so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
     begin_ns: u64,
+    last_ns: u64,
     /// Completions still to come of what was in flight when it began: they
     /// were sent under another window.
     settling: u32,
     transfers: f64,
     bytes: f64,
-    cost_ns: f64,
+    cost: f64,
+    cost_x_latency_ns: f64,
+}
+
+/// What an epoch says about its window: throughput in cost / ns, and cost in
+/// flight on average.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    throughput: f64,
+    in_flight: f64,
 }
 
 /// One finished epoch, for the cost model.
@@ -70,66 +100,77 @@ pub(crate) struct Measured {
     pub bytes: f64,
 }
 
-/// The learning window, in nanoseconds of predicted device time.
+/// What was the case when the window had settled.
+#[derive(Clone, Copy, Debug)]
+struct Calm {
+    throughput: f64,
+    typical: f64,
+    changed_epochs: u32,
+}
+
+/// The learning window, in units of cost.
 #[derive(Clone, Debug)]
 pub(crate) struct Knee {
     /// The elasticity at which the window stays as it is.
     target: f64,
-    window_ns: f64,
-    probe: Probe,
+    window: f64,
+    phase: Phase,
     epoch: Option<Epoch>,
     /// Mean cost of a transfer of the lower levels.
-    typical_ns: f64,
-    /// Throughput of the last epoch at the full window, and of the probe
-    /// after it.
-    full: Option<f64>,
-    less: Option<f64>,
+    typical: f64,
+    /// Throughput of the last epoch of each phase.
+    used: Option<Point>,
+    probed: Option<Point>,
     mean: f64,
     comparisons: u32,
     still: u32,
-    /// Direction of the last move.
+    /// Direction of the last move, how many went that way, and how far.
     rose: Option<bool>,
+    same_way: u32,
+    step_ln: f64,
+    calm: Option<Calm>,
     calm_epochs: u32,
-    /// Throughput and typical cost when the calm began.
-    calm: Option<(f64, f64)>,
 }
 
 impl Knee {
-    pub(crate) fn new(cost_ns: f64, target: f64) -> Knee {
+    /// `typical`: cost of a usual transfer.
+    pub(crate) fn new(typical: f64, target: f64) -> Knee {
         Knee {
             target,
-            window_ns: TRANSFERS_START * cost_ns,
-            probe: Probe::Full,
+            window: TRANSFERS_START * typical,
+            phase: Phase::Use,
             epoch: None,
-            typical_ns: cost_ns,
-            full: None,
-            less: None,
-            mean: 0.0,
+            typical,
+            used: None,
+            probed: None,
+            mean: target,
             comparisons: 0,
             still: 0,
             rose: None,
-            calm_epochs: 0,
+            same_way: 0,
+            step_ln: STEP_LN_MAX,
             calm: None,
+            calm_epochs: 0,
         }
     }
 
-    /// The window in force, in transfers of the typical cost.
+    /// The window in use, in transfers of the typical cost.
     pub(crate) fn transfers(&self) -> f64 {
-        let full = (self.window_ns / self.typical_ns).clamp(1.0, TRANSFERS_MAX);
-        match self.probe {
-            Probe::Full => full,
-            Probe::Less => lesser(full),
-        }
+        (self.window / self.typical).clamp(1.0, TRANSFERS_MAX)
     }
 
-    /// The window in force, in predicted device time.
-    pub(crate) fn limit_ns(&self) -> f64 {
-        self.transfers() * self.typical_ns
+    /// The window in force, in units of cost.
+    pub(crate) fn limit(&self) -> f64 {
+        let transfers = match self.phase {
+            Phase::Use => self.transfers(),
+            Phase::Probe => larger(self.transfers()),
+        };
+        transfers * self.typical
     }
 
     /// Mean cost of a transfer of the lower levels.
-    pub(crate) fn typical_ns(&self) -> f64 {
-        self.typical_ns
+    pub(crate) fn typical(&self) -> f64 {
+        self.typical
     }
 
     /// Forgets the running epoch: its time does not count, because the lower
@@ -139,8 +180,8 @@ impl Knee {
     }
 
     /// Notes a transfer of a lower level.
-    pub(crate) fn departed(&mut self, cost_ns: f64) {
-        self.typical_ns += (cost_ns - self.typical_ns) / 32.0;
+    pub(crate) fn departed(&mut self, cost: f64) {
+        self.typical += (cost - self.typical) / 32.0;
     }
 
     /// Notes a completion while the lower levels have more to send. Returns
@@ -149,131 +190,178 @@ impl Knee {
         &mut self,
         now_ns: u64,
         in_flight: u32,
-        cost_ns: f64,
+        latency_ns: f64,
+        cost: f64,
         bytes: f64,
     ) -> Option<Measured> {
+        let measured = self.end_epoch(now_ns, in_flight);
         let Some(epoch) = &mut self.epoch else {
-            self.epoch = Some(Epoch {
-                begin_ns: now_ns,
-                settling: in_flight,
-                ..Epoch::default()
-            });
-            return None;
+            self.begin_epoch(now_ns, in_flight);
+            return measured;
         };
+        epoch.last_ns = now_ns;
         if epoch.settling > 0 {
             epoch.settling -= 1;
             epoch.begin_ns = now_ns;
-            return None;
+            return measured;
         }
         epoch.transfers += 1.0;
         epoch.bytes += bytes;
-        epoch.cost_ns += cost_ns;
-        let elapsed_ns = now_ns - epoch.begin_ns;
-        let enough = elapsed_ns >= EPOCH_NS_MIN && epoch.transfers >= EPOCH_TRANSFERS;
-        if !enough && elapsed_ns < EPOCH_NS_MAX {
-            return None;
-        }
-        let measured = Measured {
-            elapsed_ns: elapsed_ns as f64,
-            transfers: epoch.transfers,
-            bytes: epoch.bytes,
-        };
-        let throughput = epoch.cost_ns / elapsed_ns as f64;
-        self.epoch = Some(Epoch {
-            begin_ns: now_ns,
-            settling: in_flight,
-            ..Epoch::default()
-        });
-        self.judge(throughput);
-        Some(measured)
+        epoch.cost += cost;
+        epoch.cost_x_latency_ns += cost * latency_ns;
+        measured
     }
 
-    /// Takes the throughput of a finished epoch, and chooses the next window.
-    fn judge(&mut self, throughput: f64) {
-        match self.probe {
-            Probe::Full => {
-                // The probe between two full epochs is compared with both.
-                if let (Some(before), Some(less)) = (self.full, self.less.take()) {
-                    self.compare((before * throughput).sqrt() / less);
-                }
-                self.full = Some(throughput);
-                self.wake_if_changed(throughput);
-                if self.calm.is_some() && self.calm_epochs < CALM_EPOCHS {
-                    self.calm_epochs += 1;
-                } else {
-                    self.calm_epochs = 0;
-                    self.probe = Probe::Less;
-                }
-            }
-            Probe::Less => {
-                self.less = Some(throughput);
-                self.probe = Probe::Full;
-            }
+    fn begin_epoch(&mut self, now_ns: u64, settling: u32) {
+        self.epoch = Some(Epoch {
+            begin_ns: now_ns,
+            last_ns: now_ns,
+            settling,
+            ..Epoch::default()
+        });
+    }
+
+    /// Ends the epoch if it has seen enough. It ends with the last completion
+    /// before now, so that of several that were announced together it has
+    /// either all or none: a part would be a large error in a short epoch.
+    fn end_epoch(&mut self, now_ns: u64, in_flight: u32) -> Option<Measured> {
+        let epoch = self.epoch?;
+        let elapsed_ns = epoch.last_ns - epoch.begin_ns;
+        let enough = elapsed_ns >= EPOCH_NS_MIN
+            && epoch.transfers >= EPOCH_TRANSFERS
+            && epoch.cost >= EPOCH_TURNOVERS * self.limit();
+        if now_ns == epoch.last_ns || epoch.transfers < 1.0 || !enough && elapsed_ns < EPOCH_NS_MAX
+        {
+            return None;
+        }
+        let elapsed_ns = elapsed_ns as f64;
+        self.judge(Point {
+            throughput: epoch.cost / elapsed_ns,
+            in_flight: epoch.cost_x_latency_ns / elapsed_ns,
+        });
+        self.begin_epoch(now_ns, in_flight);
+        Some(Measured {
+            elapsed_ns,
+            transfers: epoch.transfers,
+            bytes: epoch.bytes,
+        })
+    }
+
+    /// Takes what a finished epoch says, and chooses the next window.
+    fn judge(&mut self, point: Point) {
+        if self.phase == Phase::Probe {
+            self.probed = Some(point);
+            self.phase = Phase::Use;
+            return;
+        }
+        // The probe between two epochs in use is compared with both.
+        let before = self.used.replace(point);
+        if let (Some(before), Some(probed)) = (before, self.probed.take()) {
+            let used = Point {
+                throughput: (before.throughput * point.throughput).sqrt(),
+                in_flight: (before.in_flight * point.in_flight).sqrt(),
+            };
+            self.compare(used, probed);
+        }
+        self.wake_if_changed(point.throughput);
+        if self.calm.is_some() && self.calm_epochs < CALM_EPOCHS {
+            self.calm_epochs += 1;
+        } else {
+            self.calm_epochs = 0;
+            self.phase = Phase::Probe;
         }
     }
 
     fn wake_if_changed(&mut self, throughput: f64) {
-        let Some((then, typical_ns)) = self.calm else {
-            return;
-        };
+        let typical = self.typical;
+        let Some(calm) = &mut self.calm else { return };
         let factor = |a: f64, b: f64| (a / b).max(b / a);
-        if factor(throughput, then) > CHANGE || factor(self.typical_ns, typical_ns) > CHANGE {
+        if factor(throughput, calm.throughput) < CHANGE && factor(typical, calm.typical) < CHANGE {
+            calm.changed_epochs = 0;
+            return;
+        }
+        calm.changed_epochs += 1;
+        if calm.changed_epochs >= CHANGED_EPOCHS {
             self.calm = None;
             self.still = 0;
+            self.comparisons = 0;
+            self.rose = None;
+            self.step_ln = STEP_LN_MAX;
         }
     }
 
-    /// Takes one comparison: throughput at the full window / at the lesser.
-    fn compare(&mut self, ratio: f64) {
-        let full = (self.window_ns / self.typical_ns).clamp(1.0, TRANSFERS_MAX);
-        let elasticity = if full <= 1.0 {
-            // Nothing less to compare with: try more, now and then.
-            if self.still.is_multiple_of(RETRY_AFTER) {
-                1.0
-            } else {
-                self.target
-            }
-        } else {
-            (ratio.ln() / (full / lesser(full)).ln()).clamp(-1.0, 1.5)
-        };
+    /// Takes one comparison.
+    fn compare(&mut self, point: Point, probed: Point) {
+        let used = self.transfers();
+        let more = (probed.in_flight / point.in_flight).ln().max(MORE_MIN);
+        let elasticity = ((probed.throughput / point.throughput).ln() / more).clamp(-1.0, 1.5);
         self.comparisons += 1;
-        let weight = 1.0 / f64::from(self.comparisons.min(8));
+        let weight = 1.0 / f64::from(self.comparisons.min(12));
         self.mean += (elasticity - self.mean) * weight;
         let excess = self.mean - self.target;
-        let sure = self.comparisons >= COMPARISONS_MIN && excess.abs() > MARGIN;
-        if sure || excess.abs() > OBVIOUS {
-            self.step(full, excess > 0.0);
-        } else {
-            self.still += 1;
-            if self.still >= CALM_AFTER && self.calm.is_none() {
-                self.calm = self.full.map(|full| (full, self.typical_ns));
-            }
+        let sure = self.comparisons >= COMPARISONS_MIN && excess.abs() > MARGIN * self.target;
+        let bottom = excess < 0.0 && used <= 1.0;
+        let obvious = self.comparisons >= OBVIOUS_COMPARISONS && excess.abs() > OBVIOUS;
+        if (sure || obvious) && !bottom {
+            self.step(used, excess > 0.0);
+            return;
+        }
+        self.still += 1;
+        if self.still >= CALM_AFTER
+            && self.calm.is_none()
+            && let Some(Point { throughput, .. }) = self.used
+        {
+            self.calm = Some(Calm {
+                throughput,
+                typical: self.typical,
+                changed_epochs: 0,
+            });
         }
     }
 
-    fn step(&mut self, full: f64, up: bool) {
-        let next = if up {
-            (full * STEP).max(full + 1.0)
-        } else {
-            lesser(full)
-        };
-        self.window_ns = next.clamp(1.0, TRANSFERS_MAX) * self.typical_ns;
-        // What was measured at the old window says little about the new one.
-        self.full = None;
-        self.mean = self.target;
-        self.comparisons = 0;
+    fn step(&mut self, used: f64, up: bool) {
         if self.rose == Some(up) {
-            // Two moves the same way: it is on its way, not about there.
+            self.same_way += 1;
+        } else {
+            if self.rose.is_some() {
+                self.step_ln = (self.step_ln / 2.0).max(STEP_LN_MIN);
+            }
+            self.same_way = 1;
+        }
+        self.rose = Some(up);
+        if self.same_way >= UNDER_WAY {
+            self.step_ln = (self.step_ln * 2.0).min(STEP_LN_MAX);
             self.calm = None;
             self.still = 0;
         } else {
-            self.still += 3;
+            self.still += 2;
         }
-        self.rose = Some(up);
+        let obvious = (self.mean - self.target).abs() > OBVIOUS;
+        if obvious {
+            self.calm = None;
+            self.still = 0;
+        }
+        let step_ln = if obvious {
+            self.step_ln.max(STEP_LN_OBVIOUS)
+        } else {
+            self.step_ln
+        };
+        // A window of a few transfers moves by whole ones.
+        let whole = if step_ln == STEP_LN_MAX { 1.0 } else { 0.5 };
+        let next = if up {
+            (used * step_ln.exp()).max(used + whole)
+        } else {
+            (used / step_ln.exp()).min(used - whole)
+        };
+        self.window = next.clamp(1.0, TRANSFERS_MAX) * self.typical;
+        // What was measured at the old window says little about the new one.
+        self.used = None;
+        self.mean = self.target;
+        self.comparisons = 0;
     }
 }
 
-/// The window that is compared with `full`.
-fn lesser(full: f64) -> f64 {
-    (full / STEP).min(full - 1.0).max(1.0)
+/// The window that is compared with `used`.
+fn larger(used: f64) -> f64 {
+    (used * PROBE).max(used + 1.0)
 }

@@ -26,6 +26,19 @@ const PERIOD_NS_MAX: u64 = 2_000_000_000;
 const PACE: f64 = 0.985;
 /// Requests that may go at once after a pause, in time at the paced rate.
 const BURST_NS: f64 = 1_500_000.0;
+/// A pace under which nothing stalls for this long is right.
+const SETTLED_NS: u64 = 5_000_000_000;
+/// So often running, the pace is lowered because of stalls under it; then they
+/// are a false alarm...
+const LOWERED_MAX: u32 = 2;
+/// ... and ignored for this long, doubled each time.
+const IGNORE_NS_MIN: u64 = 10_000_000_000;
+const IGNORE_NS_MAX: u64 = 640_000_000_000;
+/// How far urgent requests, which never wait, may overdraw, in bursts.
+const DEBT_BURSTS: f64 = 20.0;
+/// Part of the rate that the lower levels keep when urgent ones use all of it:
+/// no level starves.
+const RESERVE: f64 = 0.02;
 /// While paced, how long until the limit is tested for having been raised;
 /// doubled each time that it was not.
 const TEST_AFTER_NS_MIN: u64 = 10_000_000_000;
@@ -73,6 +86,8 @@ struct Pace {
     factor: f64,
     /// Units that may go now; negative after urgent ones went without asking.
     tokens: f64,
+    /// What the lower levels may send even then, in units.
+    reserve: f64,
     filled_ns: u64,
     test_ns: u64,
     test_after_ns: u64,
@@ -86,6 +101,13 @@ pub(crate) struct Rate {
     periods: [Period; PERIODS],
     seen: usize,
     pace: Option<Pace>,
+    /// When a limit was recognised last, and how many times running it was
+    /// lower than the one before.
+    recognised_ns: u64,
+    lowered: u32,
+    /// After a false alarm: until when, and how long the next time.
+    ignore_until_ns: u64,
+    ignore_ns: u64,
 }
 
 impl Pace {
@@ -104,7 +126,9 @@ impl Pace {
         let elapsed_ns = now_ns.saturating_sub(self.filled_ns) as f64;
         self.filled_ns = now_ns.max(self.filled_ns);
         let burst = (BURST_NS * self.per_ns()).max(1.0);
-        self.tokens = (self.tokens + elapsed_ns * self.per_ns()).min(burst);
+        let more = elapsed_ns * self.per_ns();
+        self.tokens = (self.tokens + more).clamp(-burst * DEBT_BURSTS, burst);
+        self.reserve = (self.reserve + more * RESERVE).min(1.0_f64.max(burst * RESERVE));
     }
 }
 
@@ -115,15 +139,19 @@ impl Rate {
 
     /// Whether a request that nobody waits for may go.
     pub(crate) fn has_room(&self) -> bool {
-        self.pace.as_ref().is_none_or(|pace| pace.tokens > 0.0)
+        self.pace
+            .as_ref()
+            .is_none_or(|pace| pace.tokens > 0.0 || pace.reserve >= 1.0)
     }
 
     /// When [`has_room`](Rate::has_room) becomes true, if it is false.
     pub(crate) fn next_timer(&self) -> Option<u64> {
-        let pace = self.pace.as_ref().filter(|pace| pace.tokens <= 0.0)?;
-        // Half a token above zero, so that one wake-up is enough.
-        let missing = 0.5_f64.mul_add(pace.units(4096.0), -pace.tokens);
-        Some(pace.filled_ns + (missing / pace.per_ns()).ceil() as u64)
+        let pace = self.pace.as_ref().filter(|_| !self.has_room())?;
+        // Half a unit above zero, so that one wake-up is enough.
+        let tokens = 0.5_f64.mul_add(pace.units(4096.0), -pace.tokens);
+        let reserve = (1.0 - pace.reserve) / RESERVE;
+        let missing = tokens.min(reserve);
+        Some(pace.filled_ns + (missing / pace.per_ns()).ceil() as u64 + 1)
     }
 
     /// Lets time pass.
@@ -141,8 +169,12 @@ impl Rate {
         }
     }
 
-    pub(crate) fn departed(&mut self, bytes: f64) {
+    /// Notes a transfer. Urgent ones do not ask [`has_room`](Rate::has_room).
+    pub(crate) fn departed(&mut self, bytes: f64, urgent: bool) {
         if let Some(pace) = &mut self.pace {
+            if !urgent && pace.tokens <= 0.0 {
+                pace.reserve -= pace.units(bytes);
+            }
             pace.tokens -= pace.units(bytes);
         }
     }
@@ -158,7 +190,7 @@ impl Rate {
         self.last_completion_ns = now_ns;
         self.end_test_if_slow(now_ns, now_ns - dispatched_ns, service_ns);
         let stalled = waited_ns >= STALL_NS_MIN.max(STALL_SERVICE_TIMES * service_ns);
-        if stalled {
+        if stalled && now_ns >= self.ignore_until_ns {
             self.end_period(now_ns, waited_ns);
         }
         self.current.transfers += 1.0;
@@ -219,18 +251,37 @@ impl Rate {
         } else {
             (RateUnit::Bytes, sum(|period| period.bytes))
         };
+        let per_second = amount / elapsed_ns * 1e9;
+        self.seen = 0;
+        self.begin_ns = None;
+        if self.is_false_alarm(now_ns) {
+            self.pace = None;
+            self.ignore_ns = (self.ignore_ns * 2).clamp(IGNORE_NS_MIN, IGNORE_NS_MAX);
+            self.ignore_until_ns = now_ns + self.ignore_ns;
+            return;
+        }
         self.pace = Some(Pace {
-            limit: RateLimit {
-                unit,
-                per_second: amount / elapsed_ns * 1e9,
-            },
+            limit: RateLimit { unit, per_second },
             factor: 1.0,
             tokens: 0.0,
+            reserve: 0.0,
             filled_ns: now_ns,
             test_ns: now_ns + TEST_AFTER_NS_MIN,
             test_after_ns: TEST_AFTER_NS_MIN,
         });
-        self.seen = 0;
-        self.begin_ns = None;
+    }
+
+    /// A budget that was lowered is met by a lower pace. If stalls go on under
+    /// one lower pace after another, they have another cause, and going on
+    /// would end in standstill.
+    fn is_false_alarm(&mut self, now_ns: u64) -> bool {
+        let soon = now_ns.saturating_sub(self.recognised_ns) < SETTLED_NS;
+        self.lowered = if self.pace.is_some() && soon {
+            self.lowered + 1
+        } else {
+            0
+        };
+        self.recognised_ns = now_ns;
+        self.lowered > LOWERED_MAX
     }
 }

@@ -1,0 +1,179 @@
+//! Limits: allocation groups, places in flight, settings, times.
+
+mod common;
+
+use common::{dispatch, drain, one_by_one, read, write};
+use iolane_sched::{Config, ConfigError, Deadline, EnqueueError, Level, Policy, Scheduler};
+
+#[test]
+fn promoted_requests_still_count_against_their_own_group() {
+    let mut config = one_by_one(Policy::Lanes, 1);
+    for level in &mut config.levels {
+        level.queued_max = 2;
+    }
+    let mut scheduler = Scheduler::new(config).unwrap();
+    for page in 0..2 {
+        let id = scheduler
+            .enqueue(0, read(page * 8192, 4096, Level::Background))
+            .unwrap();
+        assert!(scheduler.promote(id, Level::Foreground));
+    }
+    // A promotion that made room would let requests in without end.
+    assert_eq!(
+        scheduler.enqueue(0, read(1 << 20, 4096, Level::Background)),
+        Err(EnqueueError::GroupFull {
+            level: Level::Background,
+            limit: 2
+        })
+    );
+    // And it takes nobody's place in the group above.
+    scheduler
+        .enqueue(0, read(2 << 20, 4096, Level::Foreground))
+        .unwrap();
+    scheduler
+        .enqueue(0, read(3 << 20, 4096, Level::Foreground))
+        .unwrap();
+    assert_eq!(scheduler.snapshot().queued, [0, 4, 0, 0, 0]);
+    assert_eq!(drain(&mut scheduler, 1).len(), 4);
+    scheduler
+        .enqueue(2, read(0, 4096, Level::Background))
+        .unwrap();
+}
+
+/// A foreground that keeps every place in flight taken: each completion is
+/// followed by the next foreground request.
+fn background_waits_for(config: Config, step_ns: u64, steps: u64) -> Option<u64> {
+    let mut scheduler = Scheduler::new(config).unwrap();
+    let mut in_flight = std::collections::VecDeque::new();
+    let mut offset = 1 << 30;
+    let mut feed = |scheduler: &mut Scheduler, now_ns| {
+        while scheduler.snapshot().queued[Level::Foreground.index()] < 16 {
+            offset += 8192;
+            scheduler
+                .enqueue(now_ns, read(offset, 4096, Level::Foreground))
+                .unwrap();
+        }
+    };
+    feed(&mut scheduler, 0);
+    in_flight.extend(dispatch(&mut scheduler, 0).into_iter().map(|t| t.0));
+    let low = scheduler
+        .enqueue(0, read(0, 4096, Level::Background))
+        .unwrap();
+    for step in 1..=steps {
+        let now_ns = step * step_ns;
+        feed(&mut scheduler, now_ns);
+        scheduler.complete(now_ns, in_flight.pop_front().unwrap(), true);
+        for (id, _) in dispatch(&mut scheduler, now_ns) {
+            if id == low {
+                return Some(step);
+            }
+            in_flight.push_back(id);
+        }
+    }
+    None
+}
+
+#[test]
+fn min_active_holds_when_the_foreground_takes_every_place() {
+    let mut config = one_by_one(Policy::Lanes, 2);
+    config.in_flight_max = 8;
+    assert_eq!(background_waits_for(config, 1_000, 1_000), Some(1));
+}
+
+#[test]
+fn without_min_active_a_level_goes_after_its_deadline() {
+    let mut config = one_by_one(Policy::Lanes, 2);
+    config.in_flight_max = 8;
+    let background = &mut config.levels[Level::Background.index()];
+    background.min_active = 0;
+    background.deadline = Deadline::Fixed(100_000);
+    let steps = background_waits_for(config, 1_000, 1_000).expect("it goes at last");
+    assert!((100..=108).contains(&steps), "{steps}");
+}
+
+#[test]
+fn an_expired_request_does_not_need_eight_calls() {
+    let mut config = one_by_one(Policy::Lanes, 1);
+    let background = &mut config.levels[Level::Background.index()];
+    background.min_active = 0;
+    background.deadline = Deadline::Fixed(10);
+    let mut scheduler = Scheduler::new(config).unwrap();
+    for page in 0..3 {
+        scheduler
+            .enqueue(0, read(page * 8192, 4096, Level::Normal))
+            .unwrap();
+    }
+    scheduler
+        .enqueue(0, read(1 << 20, 4096, Level::Background))
+        .unwrap();
+    assert_eq!(dispatch(&mut scheduler, 0).len(), 1);
+    assert_eq!(dispatch(&mut scheduler, 10).len(), 1);
+    assert_eq!(scheduler.snapshot().in_flight, [0, 0, 1, 0, 1]);
+}
+
+#[test]
+fn the_fast_path_leaves_the_last_place_to_a_starving_level() {
+    let mut config = one_by_one(Policy::Lanes, 1);
+    config.in_flight_max = 2;
+    let mut scheduler = Scheduler::new(config).unwrap();
+    let mut started =
+        [0, 8192].map(|at| scheduler.start(0, read(at, 1, Level::Foreground)).unwrap());
+    scheduler
+        .enqueue(0, read(1 << 20, 4096, Level::Background))
+        .unwrap();
+    assert!(dispatch(&mut scheduler, 0).is_empty());
+    started.sort_by_key(|id| id.slot());
+    scheduler.complete(1, started[0], true);
+    assert_eq!(scheduler.start(1, read(0, 1, Level::Foreground)), None);
+    assert_eq!(dispatch(&mut scheduler, 1).len(), 1);
+    assert_eq!(scheduler.snapshot().in_flight, [0, 1, 0, 0, 1]);
+}
+
+#[test]
+fn gaps_halve_the_members_of_a_transfer() {
+    let config = |members, gap| Config {
+        transfer_members_max: members,
+        merge_gap_bytes_max: gap,
+        ..Config::new(Policy::Lanes)
+    };
+    assert_eq!(config(1024, 0).validate(), Ok(()));
+    assert_eq!(config(512, 4096).validate(), Ok(()));
+    assert!(matches!(
+        config(513, 4096).validate(),
+        Err(ConfigError::OutOfRange {
+            name: "transfer_members_max",
+            max: 512,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn the_ends_of_time_and_space() {
+    for policy in Policy::ALL {
+        let mut config = one_by_one(policy, 4);
+        config.merge_gap_bytes_max = 1 << 20;
+        config.transfer_members_max = 8;
+        config.levels[0].deadline = Deadline::Fixed(u64::MAX);
+        config.levels[1].deadline = Deadline::ServiceTimes(u32::MAX);
+        config.deadline_write_ns = u64::MAX;
+        let mut scheduler = Scheduler::new(config).unwrap();
+        let top = i64::MAX as u64;
+        for now_ns in [0, u64::MAX - 1, u64::MAX] {
+            for level in Level::ALL {
+                scheduler
+                    .enqueue(now_ns, read(top - 4096, 4096, level))
+                    .unwrap();
+                scheduler
+                    .enqueue(now_ns, write(top - 8192, 4096, level))
+                    .unwrap();
+            }
+        }
+        assert!(matches!(
+            scheduler.enqueue(0, read(top, 1, Level::Normal)),
+            Err(EnqueueError::Range { .. })
+        ));
+        assert_eq!(drain(&mut scheduler, u64::MAX).len(), 30);
+        assert_eq!(scheduler.outstanding(), 0);
+    }
+}

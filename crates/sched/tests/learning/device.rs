@@ -1,0 +1,188 @@
+//! Devices in virtual time, as simple as shows what the window must cope with.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// How a device serves.
+pub enum Model {
+    /// So many units work at once, each `base_ns + bytes x ns_per_byte`, give
+    /// or take a quarter: flash.
+    Parallel {
+        units: usize,
+        base_ns: u64,
+        ns_per_byte: f64,
+    },
+    /// One after the other, and completions are announced when nothing is left:
+    /// a hypervisor's disk. `doorbell_ns` until it begins, `announce_ns` until
+    /// the guest knows.
+    Batches {
+        doorbell_ns: u64,
+        announce_ns: u64,
+        base_ns: u64,
+        ns_per_byte: f64,
+    },
+    /// `transfers` (or, if not 0, `bytes`) in each slice of time, at full
+    /// speed; then everything waits for the next slice.
+    Budget {
+        slice_ns: u64,
+        transfers: u64,
+        bytes: u64,
+        latency_ns: u64,
+    },
+}
+
+pub struct Device {
+    model: Model,
+    /// (when, id)
+    done: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Parallel: when each unit is free.
+    free: Vec<u64>,
+    /// Batches: what is served, and what it will announce.
+    waiting: VecDeque<(u64, u64)>,
+    served: Vec<u64>,
+    busy_until: Option<u64>,
+    /// Budget: the running slice and what is left of it.
+    slice: u64,
+    left_transfers: u64,
+    left_bytes: u64,
+    random: u64,
+}
+
+impl Device {
+    pub fn new(model: Model) -> Device {
+        let units = match model {
+            Model::Parallel { units, .. } => units,
+            _ => 0,
+        };
+        Device {
+            model,
+            done: BinaryHeap::new(),
+            free: vec![0; units],
+            waiting: VecDeque::new(),
+            served: Vec::new(),
+            busy_until: None,
+            slice: u64::MAX,
+            left_transfers: 0,
+            left_bytes: 0,
+            random: 88_172_645_463_325_252,
+        }
+    }
+
+    pub fn set_model(&mut self, model: Model) {
+        if let Model::Parallel { units, .. } = model {
+            self.free.resize(units, 0);
+        }
+        self.model = model;
+    }
+
+    /// Uniform in 0..1.
+    pub fn random(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    pub fn submit(&mut self, now_ns: u64, id: u64, bytes: u64) {
+        let jitter = 0.75 + self.random() / 2.0;
+        match self.model {
+            Model::Parallel {
+                base_ns,
+                ns_per_byte,
+                ..
+            } => {
+                let cost = ((base_ns as f64 + bytes as f64 * ns_per_byte) * jitter) as u64;
+                let unit = (0..self.free.len())
+                    .min_by_key(|&unit| self.free[unit])
+                    .expect("a device has a unit");
+                self.free[unit] = self.free[unit].max(now_ns) + cost;
+                self.done.push(Reverse((self.free[unit], id)));
+            }
+            Model::Batches {
+                doorbell_ns,
+                base_ns,
+                ns_per_byte,
+                ..
+            } => {
+                let cost = ((base_ns as f64 + bytes as f64 * ns_per_byte) * jitter) as u64;
+                match self.busy_until {
+                    Some(_) => self.waiting.push_back((id, cost)),
+                    None => {
+                        self.busy_until = Some(now_ns + doorbell_ns + cost);
+                        self.served.push(id);
+                    }
+                }
+            }
+            Model::Budget {
+                slice_ns,
+                transfers,
+                bytes: budget,
+                latency_ns,
+            } => {
+                let mut slice = now_ns / slice_ns;
+                if self.slice == u64::MAX || slice > self.slice {
+                    self.refill(slice, transfers, budget);
+                }
+                let short = |device: &Device| {
+                    device.left_transfers == 0 && transfers > 0
+                        || device.left_bytes < bytes && budget > 0
+                };
+                if short(self) {
+                    let next = self.slice + 1;
+                    self.refill(next, transfers, budget);
+                }
+                slice = self.slice;
+                self.left_transfers = self.left_transfers.saturating_sub(1);
+                self.left_bytes = self.left_bytes.saturating_sub(bytes);
+                let start_ns = now_ns.max(slice * slice_ns);
+                let at = start_ns + (latency_ns as f64 * jitter) as u64;
+                self.done.push(Reverse((at, id)));
+            }
+        }
+    }
+
+    fn refill(&mut self, slice: u64, transfers: u64, bytes: u64) {
+        self.slice = slice;
+        self.left_transfers = transfers;
+        self.left_bytes = bytes;
+    }
+
+    /// When something happens next.
+    pub fn next_ns(&self) -> Option<u64> {
+        let done = self.done.peek().map(|Reverse((at, _))| *at);
+        match (done, self.busy_until) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// What has completed at `now_ns`.
+    pub fn completed(&mut self, now_ns: u64) -> Vec<u64> {
+        if self.busy_until.is_some_and(|at| at <= now_ns) {
+            match self.waiting.pop_front() {
+                Some((id, cost)) => {
+                    self.served.push(id);
+                    self.busy_until = Some(now_ns + cost);
+                }
+                None => {
+                    self.busy_until = None;
+                    let Model::Batches { announce_ns, .. } = self.model else {
+                        unreachable!("only this model is busy as a whole");
+                    };
+                    for id in self.served.drain(..) {
+                        self.done.push(Reverse((now_ns + announce_ns, id)));
+                    }
+                }
+            }
+        }
+        let mut completed = Vec::new();
+        while let Some(&Reverse((at, id))) = self.done.peek() {
+            if at > now_ns {
+                break;
+            }
+            self.done.pop();
+            completed.push(id);
+        }
+        completed
+    }
+}

@@ -1,0 +1,110 @@
+//! Which of several requests goes first where the policy leaves no choice.
+
+mod common;
+
+use common::{dispatch, drain, one_by_one, read, write};
+use iolane_sched::{Config, Deadline, Level, Policy, Scheduler};
+
+#[test]
+fn promotion_does_not_move_a_request_back() {
+    for policy in [Policy::Noop, Policy::Deadline] {
+        let mut scheduler = Scheduler::new(one_by_one(policy, 1)).unwrap();
+        let first = scheduler
+            .enqueue(0, read(0, 4096, Level::Background))
+            .unwrap();
+        let second = scheduler
+            .enqueue(0, read(8192, 4096, Level::Background))
+            .unwrap();
+        assert!(scheduler.promote(first, Level::Critical));
+        let expired = 2_000_000_000;
+        assert_eq!(drain(&mut scheduler, expired), [first, second], "{policy}");
+    }
+}
+
+#[test]
+fn promotion_does_not_postpone_the_deadline() {
+    let mut config = one_by_one(Policy::PrioDeadline, 1);
+    config.levels[Level::Critical.index()].deadline = Deadline::Fixed(1_000_000);
+    config.levels[Level::Background.index()].deadline = Deadline::Fixed(1_000);
+    let mut scheduler = Scheduler::new(config).unwrap();
+    let near = scheduler
+        .enqueue(0, read(0, 4096, Level::Critical))
+        .unwrap();
+    let promoted = scheduler
+        .enqueue(0, read(1 << 30, 4096, Level::Background))
+        .unwrap();
+    assert!(scheduler.promote(promoted, Level::Critical));
+    assert_eq!(drain(&mut scheduler, 2_000), [promoted, near]);
+}
+
+#[test]
+fn requests_released_together_go_in_the_order_of_arrival() {
+    let mut scheduler = Scheduler::new(one_by_one(Policy::Noop, 8)).unwrap();
+    let wide = scheduler
+        .enqueue(0, write(0, 65536, Level::Normal))
+        .unwrap();
+    let waiting: Vec<_> = (0..4u64)
+        .map(|page| {
+            scheduler
+                .enqueue(0, read(page * 16384, 16384, Level::Normal))
+                .unwrap()
+        })
+        .collect();
+    let later = scheduler
+        .enqueue(0, read(1 << 20, 4096, Level::Normal))
+        .unwrap();
+    let sent = dispatch(&mut scheduler, 0);
+    assert_eq!(sent.iter().map(|t| t.0).collect::<Vec<_>>(), [wide, later]);
+    scheduler.complete(0, wide, true);
+    let order: Vec<_> = dispatch(&mut scheduler, 0)
+        .into_iter()
+        .map(|t| t.0)
+        .collect();
+    assert_eq!(order, waiting);
+}
+
+#[test]
+fn a_write_is_not_held_by_the_gap_of_a_read() {
+    let config = Config {
+        merge_gap_bytes_max: 8192,
+        ..Config::new(Policy::Noop)
+    };
+    let mut scheduler = Scheduler::new(config).unwrap();
+    scheduler.enqueue(0, read(0, 4096, Level::Normal)).unwrap();
+    scheduler
+        .enqueue(0, read(8192, 4096, Level::Normal))
+        .unwrap();
+    assert_eq!(dispatch(&mut scheduler, 0).len(), 1);
+
+    scheduler
+        .enqueue(1, write(4096, 4096, Level::Normal))
+        .unwrap();
+    assert_eq!(scheduler.snapshot().held, 0);
+    let held = scheduler.enqueue(1, write(8192, 1, Level::Normal)).unwrap();
+    assert_eq!(scheduler.snapshot().held, 1);
+    assert!(scheduler.cancel(held));
+}
+
+#[test]
+fn a_started_request_moves_the_head() {
+    let mut config = one_by_one(Policy::Lanes, 1);
+    config.rotational = true;
+    let mut scheduler = Scheduler::new(config).unwrap();
+    let started = scheduler
+        .start(0, read(1 << 20, 4096, Level::Normal))
+        .unwrap();
+    let below = scheduler.enqueue(0, read(0, 4096, Level::Normal)).unwrap();
+    let above = scheduler
+        .enqueue(0, read(2 << 20, 4096, Level::Normal))
+        .unwrap();
+    scheduler.complete(1, started, true);
+    assert_eq!(drain(&mut scheduler, 1), [above, below]);
+}
+
+#[test]
+fn noop_has_no_deadline_to_miss() {
+    let mut scheduler = Scheduler::new(one_by_one(Policy::Noop, 1)).unwrap();
+    scheduler.enqueue(0, read(0, 4096, Level::Normal)).unwrap();
+    drain(&mut scheduler, 1_000_000_000_000);
+    assert_eq!(scheduler.snapshot().expired, 0);
+}
