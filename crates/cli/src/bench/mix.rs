@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::load::Load;
 use super::sweep::merge_in_flight;
 use super::{Bench, Course, Outcome, merge_runs, target_request, without_repeats};
-use crate::args::choices::{Backend, IoMode, Operation, Pattern, Policy};
+use crate::args::choices::{Backend, IoMode, Operation, Pattern, Policy, name};
 use crate::args::common::OutputArgs;
 use crate::args::mix::MixArgs;
 use crate::error::Failure;
@@ -20,11 +20,58 @@ use crate::inflight::{CpuDocument, CpuTime, InFlight};
 use crate::kernel_scheduler;
 use crate::output::html::Section;
 use crate::output::text::Style;
+use crate::output::units;
 use crate::session::Session;
 use crate::target::{Target, TargetRequest};
 
 use super::load::nanoseconds;
 use super::sweep::SCRATCH_BYTES;
+
+impl MixLoad {
+    /// In words.
+    pub fn description(&self) -> String {
+        let requests = |pattern: Pattern, operation: Operation, sizes: &[u64]| {
+            let sizes: Vec<String> = sizes.iter().copied().map(units::binary_size).collect();
+            let (pattern, operation) = (name(pattern), name(operation));
+            format!("{pattern} {operation}s of {}", sizes.join(", "))
+        };
+        match self {
+            Self::Separate {
+                foreground,
+                background,
+            } => {
+                let arrival = match foreground.arrival {
+                    Arrival::Depth(1) => "one after the other".to_owned(),
+                    Arrival::Depth(depth) => format!("{depth} at a time"),
+                    Arrival::RatePerSecond(rate) => format!("{} per second", units::figure(rate)),
+                };
+                format!(
+                    "Foreground: {}, {arrival}. Background: {}, {} outstanding.",
+                    requests(
+                        foreground.pattern,
+                        foreground.operation,
+                        &[foreground.block_size_bytes]
+                    ),
+                    requests(
+                        background.pattern,
+                        background.operation,
+                        &background.block_sizes_bytes
+                    ),
+                    background.depth,
+                )
+            }
+            Self::Shared {
+                outstanding,
+                operation,
+                block_size_bytes,
+                ..
+            } => format!(
+                "{}, {outstanding} outstanding, of which a share has high priority (foreground) and the rest low (background).",
+                requests(Pattern::Random, *operation, &[*block_size_bytes]),
+            ),
+        }
+    }
+}
 
 /// How foreground requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -240,6 +287,9 @@ impl MixRun {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct MixOutcome {
+    /// The load in words. For programs it is in the options.
+    #[serde(skip)]
+    pub description: String,
     /// Which backend carried it, and why that one.
     pub backend: String,
     pub runs: Vec<MixRun>,

@@ -10,7 +10,7 @@ use super::hugepages::{
     Spread,
 };
 use super::load::Load;
-use super::mix::{MixOutcome, MixRun, SchedulerKind};
+use super::mix::{LearnedRate, LearnedUnit, LearnedWindow, MixOutcome, MixRun, SchedulerKind};
 use super::sweep::{SweepOutcome, SweepRun};
 use crate::args::choices::{Backend, IoMode, Switch, SyncMethod};
 use crate::inflight::{CpuTime, InFlight};
@@ -92,17 +92,37 @@ fn mix_run(
 }
 
 pub fn mix() -> MixOutcome {
-    use SchedulerKind::{FixedWindow, Kernel, Policy};
+    use SchedulerKind::{FixedWindow, Kernel, KernelIoprio, Policy};
     let mut runs = vec![
         mix_run("noop", Policy, (600.0, 1650.0, 3900.0), 47_800.0),
         mix_run("deadline", Policy, (640.0, 1500.0, 3700.0), 47_500.0),
         mix_run("prio-deadline", Policy, (1900.0, 500.0, 1400.0), 47_100.0),
         mix_run("lanes", Policy, (6600.0, 140.0, 255.0), 41_200.0),
         mix_run("none", Kernel, (600.0, 1654.0, 3916.0), 47_800.0),
-        mix_run("mq-deadline", Kernel, (1850.0, 540.0, 2638.0), 42_900.0),
-        mix_run("kyber", Kernel, (1040.0, 961.0, 3195.0), 46_200.0),
-        mix_run("bfq", Kernel, (21_000.0, 46.0, 94.0), 900.0),
+        mix_run(
+            "mq-deadline+ioprio",
+            KernelIoprio,
+            (1850.0, 540.0, 2638.0),
+            42_900.0,
+        ),
+        mix_run(
+            "kyber+ioprio",
+            KernelIoprio,
+            (1040.0, 961.0, 3195.0),
+            46_200.0,
+        ),
+        mix_run("bfq+ioprio", KernelIoprio, (21_000.0, 46.0, 94.0), 900.0),
     ];
+    runs[3].learned.push(LearnedWindow {
+        window_requests: 6.2,
+        device_time_ns: Some(124_000.0),
+        service_ns: 46_000,
+        equal_cost_bytes: 16_384.0,
+        rate_limit: Some(LearnedRate {
+            unit: LearnedUnit::Requests,
+            per_second: 48_000.0,
+        }),
+    });
     let windows = [
         (1, 88.0, 9_000.0),
         (2, 120.0, 17_500.0),
@@ -123,6 +143,7 @@ pub fn mix() -> MixOutcome {
         .with_window(window)
     }));
     MixOutcome {
+        description: "Foreground and background.".to_owned(),
         backend: "io_uring (the best that works here)".to_owned(),
         runs,
     }
@@ -144,6 +165,7 @@ pub fn mix_with_shares() -> MixOutcome {
         .with_high_share(tenth * 10)
     });
     MixOutcome {
+        description: "Foreground and background.".to_owned(),
         backend: "linux-aio (asked for)".to_owned(),
         runs: runs.collect(),
     }

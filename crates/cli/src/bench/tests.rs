@@ -96,6 +96,7 @@ fn nonsense_is_refused() {
         "cannot be used with",
     );
     refused::<Mix>("--outstanding 9 --high-share 100", "outside 1 to 99");
+    refused::<Mix>("--outstanding 1 --high-share 10", "at least 2");
     refused::<Mix>("--policies noop,noop", "names something twice");
     refused::<Mix>("--policies cfq", "invalid value");
     refused::<Mix>("--kernel-schedulers all", "--allow-scheduler-change");
@@ -134,6 +135,10 @@ fn mix_options() {
     let request = Mix::target(&open).unwrap();
     assert!(request.reads && request.writes);
     assert_eq!(request.transfer_sizes_bytes, [4096, 65536, 16384]);
+    assert_eq!(
+        open.load.description(),
+        "Foreground: random reads of 16 KiB, 500 per second. Background: random writes of 4 KiB, 64 KiB, 128 outstanding."
+    );
     let shared = shown::<Mix>(
         "--outstanding 200 --high-share 10,20,..,90 --operation write --deadlines 250ms,1s,3s,6s,12s --windows 1..8",
     );
@@ -187,6 +192,11 @@ fn mix_json_has_the_published_shape() {
         sum[0] + sum[1]
     );
     assert_eq!(document["runs"][8]["window"], 1);
+    assert_eq!(document["runs"][6]["kind"], "kernel_ioprio");
+    let learned = &run["learned"][0];
+    assert_eq!(learned["window_requests"], 6.2);
+    assert_eq!(learned["rate_limit"]["unit"], "requests");
+    assert!(document["runs"][0].get("learned").is_none());
 }
 
 #[test]
@@ -235,11 +245,23 @@ fn tables_say_what_was_found() {
     );
     assert!(sweep.contains("Full: depth 32"), "{sweep}");
     let mix = samples::mix().text(Style::PLAIN);
-    assert!(mix.contains("99 take at most 3.9"), "{mix}");
+    let last = mix.trim_end().lines().last().unwrap();
     assert!(
-        mix.contains("kernel bfq") && mix.contains("window 128"),
-        "{mix}"
+        last.starts_with("lanes: foreground p99 15.") && last.contains("x lower than noop ("),
+        "{last}"
     );
+    assert!(
+        last.ends_with(" at 99 % of its total throughput."),
+        "{last}"
+    );
+    for part in [
+        "kernel bfq+ioprio",
+        "window 128",
+        "Learned by lanes: 6.20 requests in flight are enough;",
+        "a rate limit of 48.0K requests/s.",
+    ] {
+        assert!(mix.contains(part), "{part}: {mix}");
+    }
     assert!(samples::commit().text(Style::PLAIN).contains("fdatasync"));
     assert!(samples::batch().text(Style::PLAIN).contains("linux-aio"));
     for text in [sweep, mix] {

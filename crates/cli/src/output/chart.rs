@@ -20,7 +20,8 @@ use super::units;
 pub(super) const WIDTH: f64 = 800.0;
 pub(super) const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 84.0;
-const RIGHT: f64 = 24.0;
+/// Half of a label under the last tick stands in it.
+const RIGHT: f64 = 34.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 58.0;
 

@@ -183,13 +183,13 @@ const STYLE: &str = "
   --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #b0508f; --c4: #b88a00; --c5: #2f95c9; --c6: #7a5195; --c7: #6b7280; }
 @media (prefers-color-scheme: dark) { :root { --paper: #14171a; --ink: #e6e8eb; --soft: #9aa4b0; --grid: #2c3238; --stripe: #1b1f24;
   --c0: #4fb3f0; --c1: #ff8c42; --c2: #35c99b; --c3: #e08cc4; --c4: #e8c04a; --c5: #8fd3f7; --c6: #b794d6; --c7: #a3acb8; } }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 70rem; background: var(--paper); color: var(--ink);
+body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 74rem; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, 'DejaVu Sans', sans-serif; }
 h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
 p { margin: .4rem 0; } code { font: 13px ui-monospace, 'DejaVu Sans Mono', monospace; overflow-wrap: anywhere; }
 .command { color: var(--soft); } .warning { border-left: 4px solid var(--c1); padding: .2rem .8rem; background: var(--stripe); }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--grid); }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .4rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--grid); }
 th { font-weight: 600; color: var(--soft); } .name { text-align: left; } tbody tr:nth-child(even) { background: var(--stripe); }
 .environment td { white-space: normal; } figure { margin: .5rem 0; max-width: 60rem; } svg { width: 100%; height: auto; display: block; }
 svg text { font: 12px system-ui, 'DejaVu Sans', sans-serif; fill: var(--ink); } svg .tick { fill: var(--soft); font-size: 11.5px; }

@@ -21,6 +21,7 @@ pub struct Control {
     /// For people: the target.
     shown: PathBuf,
     stop: AtomicBool,
+    abort: AtomicBool,
     failure: Mutex<Option<Failure>>,
 }
 
@@ -31,6 +32,7 @@ impl Control {
             until,
             shown: shown.to_owned(),
             stop: AtomicBool::new(false),
+            abort: AtomicBool::new(false),
             failure: Mutex::new(None),
         }
     }
@@ -48,10 +50,20 @@ impl Control {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// The run ends before its time: nobody needs what is still to come.
+    pub fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
+    pub fn is_aborted(&self) -> bool {
+        self.abort.load(Ordering::Relaxed)
+    }
+
     /// Ends the run with this; the first one counts.
     pub fn fail(&self, failure: Failure) {
         self.lock().get_or_insert(failure);
-        self.stop();
+        self.abort();
     }
 
     /// A request that the engine reports as failed.

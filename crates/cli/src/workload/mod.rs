@@ -7,6 +7,7 @@
 //! | `waiting` | threads that wait for their requests, as query threads do |
 //! | `paced` | an open loop at a rate |
 //! | `offsets`, `transfer` | one request: where, how long, handed over, checked |
+//! | `others` | whether other programs used the disk meanwhile |
 //! | `recorder` | latencies, without locks |
 //! | `control` | when it is measured, that it ends, what went wrong |
 
@@ -14,6 +15,7 @@ mod carrier;
 mod closed;
 mod control;
 mod offsets;
+mod others;
 mod paced;
 mod recorder;
 mod transfer;
@@ -163,7 +165,10 @@ pub fn run<T>(
             control.fail(waiting::no_thread(error));
         }
         let surroundings = watch(name, times, &control, target, session, look);
-        control.stop();
+        match &surroundings {
+            Ok(_) => control.stop(),
+            Err(_) => control.abort(),
+        }
         (
             surroundings,
             running.into_iter().flatten().map(join).collect::<Vec<_>>(),
@@ -172,12 +177,20 @@ pub fn run<T>(
     if let Some(failure) = control.take_failure() {
         return Err(failure);
     }
-    let (in_flight, cpu, seen) = surroundings?;
-    let loads = streams
+    let Surroundings {
+        in_flight,
+        cpu,
+        moved_bytes,
+        seen,
+    } = surroundings?;
+    let loads: Vec<Load> = streams
         .iter()
         .zip(results)
         .map(|(stream, done)| done.load(stream, times.runtime, session))
         .collect();
+    if let Some(warning) = others::warning(name, streams, &loads, moved_bytes) {
+        session.warn(warning);
+    }
     Ok(Measured {
         loads,
         in_flight,
@@ -268,7 +281,14 @@ fn buffers(stream: &Stream, arena: &Arena) -> Vec<Prefix> {
         .collect()
 }
 
-type Surroundings<T> = (Option<InFlight>, CpuTime, T);
+/// What was seen around the streams during the measured time.
+struct Surroundings<T> {
+    in_flight: Option<InFlight>,
+    cpu: CpuTime,
+    /// By the whole disk, for whomever.
+    moved_bytes: Option<u64>,
+    seen: T,
+}
 
 /// Waits for the measured time, and watches the kernel during it.
 fn watch<T>(
@@ -300,11 +320,18 @@ fn watch<T>(
         .disk
         .as_deref()
         .and_then(|disk| InFlightSampler::start(&session.paths, disk).ok());
+    let moved = || others::moved_bytes(&session.paths, target.disk.as_deref()?);
+    let moved_before = moved();
     let meter = CpuMeter::start(Scope::Process).map_err(no_cpu_time)?;
     wait(control.until)?;
     let cpu = meter.used().map_err(no_cpu_time)?;
-    let in_flight = sampler.map(InFlightSampler::finish);
-    Ok((in_flight, cpu, look()))
+    let moved_bytes = moved().and_then(|after| after.checked_sub(moved_before?));
+    Ok(Surroundings {
+        in_flight: sampler.map(InFlightSampler::finish),
+        cpu,
+        moved_bytes,
+        seen: look(),
+    })
 }
 
 fn no_cpu_time(error: std::io::Error) -> Failure {
@@ -313,3 +340,6 @@ fn no_cpu_time(error: std::io::Error) -> Failure {
         "Allow getrusage(2) to this process.",
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,10 @@ const SPIN: Duration = Duration::from_micros(5);
 /// Longest sleep, so that the stop of a run is seen.
 const NAP_MAX: Duration = Duration::from_millis(20);
 
+/// How long after the measured time requests may still be sent that should
+/// have been sent during it: the thread may have been woken late.
+const GRACE: Duration = Duration::from_millis(20);
+
 /// What came of an open loop.
 pub struct Paced {
     pub recorder: Recorder,
@@ -47,8 +51,8 @@ struct Returned {
     measured_end: Option<Instant>,
 }
 
-/// Submits `rate_per_second` requests, evenly spaced, until the run stops or
-/// the measured time is over; returns when the last has completed.
+/// Submits `rate_per_second` requests, evenly spaced, until the measured time
+/// is over or the run is aborted; returns when the last has completed.
 pub fn run(
     stream: &Stream,
     rate_per_second: f64,
@@ -75,11 +79,8 @@ pub fn run(
     let start = Instant::now();
     let intended = |number: u64| start + Duration::from_secs_f64(number as f64 / rate_per_second);
     let mut number = 0;
-    while wait_for(intended(number), control) {
+    while intended(number) < control.until && wait_for(intended(number), control) {
         let at = intended(number);
-        if at >= control.until {
-            break;
-        }
         ready.extend(returned.try_iter().map(&mut note));
         if ready.is_empty() {
             // The most outstanding: whoever is next waits from its own
@@ -106,10 +107,14 @@ pub fn run(
     }
 }
 
-/// False when the run stops first.
+/// False when there is nothing to wait for any more.
 fn wait_for(at: Instant, control: &Control) -> bool {
-    while !control.is_stopped() {
-        let left = at.saturating_duration_since(Instant::now());
+    while !control.is_aborted() {
+        let now = Instant::now();
+        if now >= control.until + GRACE {
+            return false;
+        }
+        let left = at.saturating_duration_since(now);
         if left.is_zero() {
             return true;
         }

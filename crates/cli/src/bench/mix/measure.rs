@@ -41,6 +41,7 @@ pub fn measure(
         queued_max: cases.iter().map(Case::outstanding_max).max().unwrap_or(1),
     };
     let mut outcome = MixOutcome {
+        description: options.load.description(),
         backend: String::new(),
         runs: Vec::new(),
     };

@@ -1,15 +1,23 @@
 //! The mix as a table, and as the picture of latency against throughput.
 
-use super::{MixOutcome, MixRun, SchedulerKind};
+use super::{LearnedUnit, LearnedWindow, MixOutcome, MixRun, SchedulerKind};
 use crate::output::chart::{Axis, BarChart, LineChart, Point, ScatterChart, Series, latency_cdf};
 use crate::output::html::Section;
 use crate::output::text::{Style, Table};
 use crate::output::units;
 
 pub fn text(outcome: &MixOutcome, style: Style) -> String {
-    let mut text = table(outcome).render(style);
-    for sentence in sentences(outcome) {
-        text.push_str(&format!("\n{sentence}"));
+    let mut text = format!(
+        "{}\n\n{}",
+        outcome.description,
+        table(outcome).render(style)
+    );
+    for fact in facts(outcome) {
+        text.push_str(&format!("\n{fact}"));
+    }
+    // Last, where the eye is when it is done.
+    for conclusion in conclusions(outcome) {
+        text.push_str(&format!("\n{}", style.bold(&conclusion)));
     }
     text.push('\n');
     text
@@ -18,8 +26,10 @@ pub fn text(outcome: &MixOutcome, style: Style) -> String {
 pub fn html(outcome: &MixOutcome) -> Vec<Section> {
     let mut sections = vec![
         Section::new("Result")
-            .text(sentences(outcome))
-            .table(table(outcome)),
+            .text([outcome.description.clone()])
+            .text(conclusions(outcome))
+            .table(table(outcome))
+            .text(facts(outcome)),
     ];
     if outcome
         .runs
@@ -47,8 +57,11 @@ pub fn html(outcome: &MixOutcome) -> Vec<Section> {
             .svg(),
         ),
     );
+    // Kernel schedulers without priorities would hide the others: they are
+    // next to `noop`, and in the other plots.
     let histograms: Vec<_> = named
         .iter()
+        .filter(|run| run.kind != SchedulerKind::Kernel)
         .map(|run| (name(run), &run.foreground.latency_ns))
         .collect();
     sections.push(
@@ -85,37 +98,40 @@ fn table(outcome: &MixOutcome) -> Table {
             "fg ops/s",
             "±%",
             "fg mean",
-            "fg p50",
             "fg p99",
             "fg p99.9",
             "fg max",
             "bg ops/s",
+            "bg mean",
             "bg p99",
-            "total ops/s",
             "total",
+            "p99 gain",
+            "of total",
             "in flight",
             "CPU/op",
         ],
     );
     for run in &outcome.runs {
-        let foreground = |quantile| units::time(run.foreground.quantile_ns(quantile) as f64);
+        let (foreground, background) = (&run.foreground, &run.background);
+        let gain = noop(outcome, run).and_then(|noop| Gain::of(noop, run));
         table.row([
             name(run),
             run.high_share_percent
                 .map_or_else(String::new, |share| share.to_string()),
-            units::count(run.foreground.operations_per_second()),
-            run.foreground.spread().map_or_else(String::new, |spread| {
+            units::count(foreground.operations_per_second()),
+            foreground.spread().map_or_else(String::new, |spread| {
                 format!("{:.1}", spread.operations_per_second.half_width_percent())
             }),
-            units::time(run.foreground.latency_ns.mean()),
-            foreground(0.5),
-            foreground(0.99),
-            foreground(0.999),
-            units::time(run.foreground.latency_ns.max() as f64),
-            units::count(run.background.operations_per_second()),
-            units::time(run.background.quantile_ns(0.99) as f64),
-            units::count(run.total_operations_per_second),
+            units::time(foreground.latency_ns.mean()),
+            units::time(foreground.quantile_ns(0.99) as f64),
+            units::time(foreground.quantile_ns(0.999) as f64),
+            units::time(foreground.latency_ns.max() as f64),
+            units::count(background.operations_per_second()),
+            units::time(background.latency_ns.mean()),
+            units::time(background.quantile_ns(0.99) as f64),
             units::bytes_per_second(run.total_bytes_per_second),
+            gain.map_or_else(String::new, |gain| format!("{}x", units::figure(gain.p99))),
+            gain.map_or_else(String::new, |gain| percent(gain.total)),
             run.in_flight
                 .as_ref()
                 .map_or_else(String::new, |seen| units::figure(seen.mean_requests)),
@@ -125,35 +141,122 @@ fn table(outcome: &MixOutcome) -> Table {
     table.without_empty_columns()
 }
 
-/// What the table means, for who runs a database and not a disk.
-fn sentences(outcome: &MixOutcome) -> Vec<String> {
-    let policy = |wanted: &str| {
-        outcome.runs.iter().find(|run| {
-            run.kind == SchedulerKind::Policy
-                && run.policy == wanted
-                && run.high_share_percent.is_none()
-        })
-    };
-    let mut sentences = Vec::new();
-    if let (Some(noop), Some(lanes)) = (policy("noop"), policy("lanes")) {
-        sentences.extend(comparison(noop, lanes));
-    }
-    sentences.push(format!("Backend: {}.", outcome.backend));
-    sentences
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
-fn comparison(noop: &MixRun, lanes: &MixRun) -> Option<String> {
-    let [noop_ns, lanes_ns] = [noop, lanes].map(|run| run.foreground.quantile_ns(0.99) as f64);
-    if lanes_ns <= 0.0 || noop.total_bytes_per_second <= 0.0 {
-        return None;
+/// What a run is compared with: no priorities, under the same load. Nothing
+/// for that run itself.
+fn noop<'a>(outcome: &'a MixOutcome, run: &MixRun) -> Option<&'a MixRun> {
+    let is_noop = |run: &MixRun| run.kind == SchedulerKind::Policy && run.policy == "noop";
+    outcome
+        .runs
+        .iter()
+        .find(|other| is_noop(other) && other.high_share_percent == run.high_share_percent)
+        .filter(|_| !is_noop(run))
+}
+
+/// A run beside the one without priorities.
+#[derive(Clone, Copy)]
+struct Gain {
+    /// How many times lower the foreground's p99 is.
+    p99: f64,
+    /// Total throughput as a share of the other's.
+    total: f64,
+}
+
+impl Gain {
+    fn of(noop: &MixRun, run: &MixRun) -> Option<Self> {
+        let [before_ns, after_ns] = [noop, run].map(|run| run.foreground.quantile_ns(0.99) as f64);
+        let total = run.total_bytes_per_second / noop.total_bytes_per_second;
+        (before_ns > 0.0 && after_ns > 0.0 && total.is_finite()).then(|| Self {
+            p99: before_ns / after_ns,
+            total,
+        })
     }
+}
+
+/// What the table means, for who runs a database and not a disk. iolane's own
+/// default comes last.
+fn conclusions(outcome: &MixOutcome) -> Vec<String> {
+    let mut runs: Vec<&MixRun> = outcome
+        .runs
+        .iter()
+        .filter(|run| run.kind == SchedulerKind::Policy)
+        .collect();
+    runs.sort_by_key(|run| run.policy == "lanes");
+    runs.into_iter()
+        .filter_map(|run| conclusion(noop(outcome, run)?, run))
+        .collect()
+}
+
+fn conclusion(noop: &MixRun, run: &MixRun) -> Option<String> {
+    let gain = Gain::of(noop, run)?;
+    let (times, direction) = if gain.p99 >= 1.0 {
+        (gain.p99, "lower")
+    } else {
+        (1.0 / gain.p99, "higher")
+    };
+    let p99 = |run: &MixRun| units::time(run.foreground.quantile_ns(0.99) as f64);
+    let share = run
+        .high_share_percent
+        .map_or_else(String::new, |percent| format!(" at {percent} % high"));
     Some(format!(
-        "Of 100 foreground requests, 99 take at most {} without priorities (noop) and {} with lanes: 1/{} of it, at {:.1} % of the total throughput.",
-        units::time(noop_ns),
-        units::time(lanes_ns),
-        units::figure(noop_ns / lanes_ns),
-        lanes.total_bytes_per_second / noop.total_bytes_per_second * 100.0
+        "{}{share}: foreground p99 {}x {direction} than noop ({} against {}) at {} of its total throughput.",
+        name(run),
+        units::figure(times),
+        p99(run),
+        p99(noop),
+        percent(gain.total),
     ))
+}
+
+/// How it was measured, and what was learned of the device.
+fn facts(outcome: &MixOutcome) -> Vec<String> {
+    let mut facts = vec![
+        "fg: foreground; bg: background; p99: 99 of 100 requests take at most so long; p99 gain and of total: against noop.".to_owned(),
+        format!("Backend: {}.", outcome.backend),
+    ];
+    let learned = outcome.runs.iter().filter(|run| !run.learned.is_empty());
+    facts.extend(learned.map(|run| {
+        let share = run
+            .high_share_percent
+            .map_or_else(String::new, |percent| format!(" at {percent} % high"));
+        format!("Learned by {}{share}: {}.", name(run), lesson(&run.learned))
+    }));
+    facts
+}
+
+/// Of all repetitions.
+fn lesson(learned: &[LearnedWindow]) -> String {
+    let range = |of: fn(&LearnedWindow) -> f64, show: fn(f64) -> String| {
+        let values = learned.iter().map(of);
+        let least = show(values.clone().fold(f64::INFINITY, f64::min));
+        let most = show(values.fold(0.0, f64::max));
+        if least == most {
+            least
+        } else {
+            format!("{least} to {most}")
+        }
+    };
+    let window = range(|one| one.window_requests, units::figure);
+    let service = range(|one| one.service_ns as f64, units::time);
+    let limits: Vec<String> = learned
+        .iter()
+        .filter_map(|one| one.rate_limit)
+        .map(|limit| match limit.unit {
+            LearnedUnit::Requests => format!("{} requests/s", units::count(limit.per_second)),
+            LearnedUnit::Bytes => units::bytes_per_second(limit.per_second),
+        })
+        .collect();
+    let limit = if limits.is_empty() {
+        "no rate limit".to_owned()
+    } else {
+        format!("a rate limit of {}", limits.join(", "))
+    };
+    format!(
+        "{window} requests in flight are enough; the shortest latency in the device is {service}; {limit}"
+    )
 }
 
 fn position(run: &MixRun) -> (f64, f64) {

@@ -1,0 +1,347 @@
+//! Real transfers on small files. What is asserted does not depend on how
+//! fast or how busy the machine is, except for generous limits of seconds.
+
+use std::fs;
+use std::path::PathBuf;
+
+use iolane::{IoPriority as Handed, Policy, WindowConfig};
+
+use super::*;
+use crate::args::choices::Backend;
+use crate::error::Kind;
+use crate::target::TargetRequest;
+
+const BLOCK_BYTES: u64 = 4096;
+const BLOCKS: u64 = 256;
+const SHORT: Times = Times {
+    warm_up: Duration::from_millis(20),
+    runtime: Duration::from_millis(100),
+};
+/// Longer than any test waits.
+const ENDLESS: Times = Times {
+    warm_up: Duration::ZERO,
+    runtime: Duration::from_secs(600),
+};
+
+struct Fixture {
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+    target: Target,
+    session: Session,
+    arena: Arena,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("target");
+        // Zeros: what is written is told from it.
+        fs::write(&path, vec![0; (BLOCKS * BLOCK_BYTES) as usize]).unwrap();
+        let session = Session::quiet();
+        let request = TargetRequest {
+            file: Some(path.clone()),
+            directory: None,
+            size_bytes: None,
+            default_size_bytes: 0,
+            transfer_sizes_bytes: vec![BLOCK_BYTES],
+            direct: false,
+            reads: true,
+            writes: true,
+            destructive: true,
+        };
+        Self {
+            target: Target::prepare(&request, &session).unwrap(),
+            path,
+            _directory: directory,
+            session,
+            arena: arena(&[(64, BLOCK_BYTES)]).unwrap(),
+        }
+    }
+
+    fn carrier(&self, backend: Backend, queued_max: u32) -> Carrier {
+        let options = CarrierOptions {
+            backend,
+            direct: false,
+            writes: true,
+        };
+        let configure = move |config: &mut iolane::Config| {
+            for level in &mut config.levels {
+                level.queued_max = queued_max;
+            }
+            config.window = WindowConfig::Fixed(8);
+        };
+        Carrier::open(
+            options,
+            Policy::Noop,
+            Handed::Off,
+            &self.target,
+            &self.arena,
+            configure,
+        )
+        .unwrap()
+    }
+
+    fn run(&self, times: Times, streams: &[Stream]) -> Result<Vec<Load>, Failure> {
+        let measured = run(
+            "test",
+            streams,
+            times,
+            &self.arena,
+            &self.target,
+            &self.session,
+            || (),
+        );
+        measured.map(|measured| measured.loads)
+    }
+}
+
+fn stream(carrier: &Carrier, level: Level, arrival: Arrival, operation: Operation) -> Stream {
+    Stream {
+        name: "test",
+        file: carrier.file.clone(),
+        level,
+        arrival,
+        operation,
+        pattern: Pattern::Random,
+        block_sizes_bytes: vec![BLOCK_BYTES],
+        seed: 1,
+        thread_priority: None,
+    }
+}
+
+const ARRIVALS: [Arrival; 4] = [
+    Arrival::Callbacks(1),
+    Arrival::Callbacks(32),
+    Arrival::Threads(3),
+    Arrival::Rate(2000.0),
+];
+
+#[test]
+fn every_kind_of_stream_moves_what_it_says() {
+    let fixture = Fixture::new();
+    for backend in [Backend::Auto, Backend::LinuxAio, Backend::Threads] {
+        let carrier = fixture.carrier(backend, 4096);
+        for arrival in ARRIVALS {
+            for operation in [Operation::Read, Operation::Write] {
+                let before = carrier.file.device().statistics().total();
+                let streams = [stream(&carrier, Level::Normal, arrival, operation)];
+                let loads = fixture.run(SHORT, &streams).unwrap();
+                let after = carrier.file.device().statistics().total();
+                let moved = match operation {
+                    Operation::Read => after.read.requests - before.read.requests,
+                    Operation::Write => after.write.requests - before.write.requests,
+                };
+                let load = &loads[0];
+                assert!(load.operations > 0, "{backend:?} {arrival:?} {operation:?}");
+                assert_eq!(load.bytes, load.operations * BLOCK_BYTES);
+                assert!(load.operations <= moved, "{arrival:?} {operation:?}");
+                assert_eq!(carrier.file.device().statistics().outstanding.count(), 0);
+            }
+        }
+    }
+    let content = fs::read(&fixture.path).unwrap();
+    let zeros = content.iter().filter(|byte| **byte == 0).count();
+    assert!(zeros < content.len() / 2, "writes are random bytes");
+}
+
+#[test]
+fn the_warm_up_is_not_counted() {
+    let fixture = Fixture::new();
+    let carrier = fixture.carrier(Backend::Auto, 4096);
+    for arrival in ARRIVALS {
+        let before = carrier.file.device().statistics().total().read.requests;
+        let streams = [stream(&carrier, Level::Normal, arrival, Operation::Read)];
+        let times = Times {
+            warm_up: Duration::from_millis(300),
+            runtime: Duration::from_millis(1),
+        };
+        let loads = fixture.run(times, &streams).unwrap();
+        let all = carrier.file.device().statistics().total().read.requests - before;
+        assert!(
+            loads[0].operations * 10 < all,
+            "{arrival:?}: {} of {all}",
+            loads[0].operations
+        );
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_and_counts_from_the_intended_start() {
+    let fixture = Fixture::new();
+    let carrier = fixture.carrier(Backend::Auto, 4096);
+    let times = Times {
+        warm_up: Duration::ZERO,
+        runtime: Duration::from_millis(500),
+    };
+    let arrival = Arrival::Rate(200.0);
+    let streams = [stream(&carrier, Level::Normal, arrival, Operation::Read)];
+    let loads = fixture.run(times, &streams).unwrap();
+    // Every intended start within the time is there, however late it was, or
+    // it is said that a stalled machine could not send it.
+    let operations = loads[0].operations;
+    assert!(operations <= 101, "{operations}");
+    assert!(
+        operations >= 99 || !fixture.session.warnings().is_empty(),
+        "{operations}"
+    );
+}
+
+#[test]
+fn a_rate_that_cannot_be_kept_is_said() {
+    let fixture = Fixture::new();
+    let carrier = fixture.carrier(Backend::Auto, 4096);
+    let arrival = Arrival::Rate(10_000_000.0);
+    let streams = [stream(&carrier, Level::Normal, arrival, Operation::Read)];
+    let times = Times {
+        warm_up: Duration::ZERO,
+        ..SHORT
+    };
+    let loads = fixture.run(times, &streams).unwrap();
+    assert!(loads[0].operations < 1_000_000);
+    let warnings = fixture.session.warnings();
+    assert!(
+        warnings[0].contains("could not be sent in time"),
+        "{warnings:?}"
+    );
+    // What is behind its intended start counts as such.
+    assert!(loads[0].latency_ns.max() > 10_000_000);
+}
+
+#[test]
+fn a_full_allocation_group_loses_no_request() {
+    let fixture = Fixture::new();
+    for backend in [Backend::Auto, Backend::Threads] {
+        let carrier = fixture.carrier(backend, 2);
+        let streams = [
+            stream(
+                &carrier,
+                Level::Foreground,
+                Arrival::Callbacks(20),
+                Operation::Read,
+            ),
+            stream(
+                &carrier,
+                Level::Background,
+                Arrival::Callbacks(40),
+                Operation::Write,
+            ),
+        ];
+        let loads = fixture.run(SHORT, &streams).unwrap();
+        assert!(loads.iter().all(|load| load.operations > 60), "{loads:?}");
+        let statistics = carrier.file.device().statistics();
+        assert_eq!(statistics.outstanding.count(), 0);
+        assert_eq!(statistics.callback_panics, 0);
+    }
+}
+
+#[test]
+fn the_levels_are_those_of_the_streams() {
+    let fixture = Fixture::new();
+    let carrier = fixture.carrier(Backend::Auto, 4096);
+    let streams = [
+        stream(
+            &carrier,
+            Level::Foreground,
+            Arrival::Threads(1),
+            Operation::Read,
+        ),
+        stream(
+            &carrier,
+            Level::Background,
+            Arrival::Callbacks(8),
+            Operation::Write,
+        ),
+    ];
+    fixture.run(SHORT, &streams).unwrap();
+    let levels = carrier.file.device().statistics().levels;
+    for (index, level) in levels.iter().enumerate() {
+        assert_eq!(level.read.requests > 0, index == Level::Foreground.index());
+        assert_eq!(level.write.requests > 0, index == Level::Background.index());
+    }
+}
+
+/// Runs an endless load, does something to it, and gives what it ended with.
+fn interfered(
+    fixture: &Fixture,
+    arrival: Arrival,
+    interfere: impl FnOnce(),
+) -> (Failure, Duration) {
+    let carrier = fixture.carrier(Backend::Auto, 4096);
+    thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let streams = [stream(&carrier, Level::Normal, arrival, Operation::Read)];
+            fixture.run(ENDLESS, &streams).unwrap_err()
+        });
+        while carrier.file.device().statistics().total().read.requests < 10 {
+            thread::yield_now();
+        }
+        interfere();
+        let start = Instant::now();
+        (running.join().unwrap(), start.elapsed())
+    })
+}
+
+#[test]
+fn the_stop_flag_ends_every_kind_of_stream() {
+    for arrival in ARRIVALS {
+        let fixture = Fixture::new();
+        let stop = fixture.session.stop.clone();
+        let (failure, took) = interfered(&fixture, arrival, || {
+            stop.raise(2);
+        });
+        assert!(
+            failure.to_string().contains("stopped by Ctrl-C"),
+            "{failure}"
+        );
+        // 200 ms where the machine is idle.
+        assert!(took < Duration::from_secs(5), "{arrival:?} took {took:?}");
+    }
+}
+
+#[test]
+fn a_target_cut_short_under_the_run_is_an_error_with_its_place() {
+    for arrival in ARRIVALS {
+        let fixture = Fixture::new();
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(&fixture.path)
+            .unwrap();
+        let (failure, _) = interfered(&fixture, arrival, || file.set_len(100).unwrap());
+        let message = failure.to_string();
+        let place = format!("of {} failed: it gave ", fixture.path.display());
+        assert!(
+            message.starts_with("read of 4096 bytes at offset ") && message.contains(&place),
+            "{message}"
+        );
+        assert_eq!(failure.kind(), Kind::Runtime);
+    }
+}
+
+#[test]
+fn an_error_of_the_kernel_keeps_its_number() {
+    let fixture = Fixture::new();
+    let options = CarrierOptions {
+        backend: Backend::Auto,
+        direct: false,
+        writes: false,
+    };
+    let carrier = Carrier::open(
+        options,
+        Policy::Lanes,
+        Handed::Off,
+        &fixture.target,
+        &fixture.arena,
+        |_| (),
+    )
+    .unwrap();
+    for arrival in ARRIVALS {
+        let streams = [stream(&carrier, Level::Normal, arrival, Operation::Write)];
+        match fixture.run(SHORT, &streams).unwrap_err() {
+            Failure::Transfer { what, source } => {
+                assert_eq!(source.raw_os_error(), Some(libc::EBADF));
+                assert!(what.starts_with("write of 4096 bytes at offset "), "{what}");
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
