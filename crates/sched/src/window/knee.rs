@@ -8,8 +8,8 @@
 //! `e = ln(X' / X) / ln(L' / L)`: the percentage of throughput that one percent
 //! more in flight brings, at the cost of `1 - e` percent of latency. The window
 //! rises while `e` is above its target and falls while it is below. A target of
-//! 0.2 maximises X^4 / R (throughput X, latency R): Kleinrock's power, with
-//! throughput counting four times as much as latency, as a device that idles
+//! 0.12 maximises X^7 / R (throughput X, latency R): Kleinrock's power, with
+//! throughput counting seven times as much as latency, as a device that idles
 //! helps nobody. Nothing is assumed of the device's inside: it works for one
 //! head, parallel flash, a hypervisor that serves batches, and a volume with a
 //! rate limit, where it ends at the smallest window that reaches the limit.
@@ -40,8 +40,11 @@ const STEP_LN_MIN: f64 = 0.05;
 const STEP_LN_OBVIOUS: f64 = 0.14;
 /// Moves the same way after which it is under way, not about there.
 const UNDER_WAY: u32 = 3;
-/// Comparisons averaged, at the least, before a move.
+/// Comparisons averaged, at the least, before a move, and at the most.
 const COMPARISONS_MIN: u32 = 3;
+const COMPARISONS_MAX: u32 = 24;
+/// And the mean must be off by this many of its standard errors.
+const NOISE_ERRORS: f64 = 1.5;
 /// Comparisons without a lasting move after which probing becomes rare.
 const CALM_AFTER: u32 = 16;
 /// When calm, this many epochs for each probing one. Fewer than one in a
@@ -108,6 +111,36 @@ struct Calm {
     changed_epochs: u32,
 }
 
+/// Mean and spread of the comparisons at one window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    count: u32,
+    mean: f64,
+    squares: f64,
+}
+
+impl Tally {
+    /// Welford's method; starts anew when it has many, as the load may have
+    /// changed since the first.
+    fn add(&mut self, value: f64) {
+        if self.count >= COMPARISONS_MAX {
+            *self = Tally::default();
+        }
+        self.count += 1;
+        let before = value - self.mean;
+        self.mean += before / f64::from(self.count);
+        self.squares += before * (value - self.mean);
+    }
+
+    fn standard_error(&self) -> f64 {
+        if self.count < 2 {
+            return f64::INFINITY;
+        }
+        let count = f64::from(self.count);
+        (self.squares / (count - 1.0) / count).sqrt()
+    }
+}
+
 /// The learning window, in units of cost.
 #[derive(Clone, Debug)]
 pub(crate) struct Knee {
@@ -121,8 +154,7 @@ pub(crate) struct Knee {
     /// Throughput of the last epoch of each phase.
     used: Option<Point>,
     probed: Option<Point>,
-    mean: f64,
-    comparisons: u32,
+    tally: Tally,
     still: u32,
     /// Direction of the last move, how many went that way, and how far.
     rose: Option<bool>,
@@ -143,8 +175,7 @@ impl Knee {
             typical,
             used: None,
             probed: None,
-            mean: target,
-            comparisons: 0,
+            tally: Tally::default(),
             still: 0,
             rose: None,
             same_way: 0,
@@ -284,7 +315,7 @@ impl Knee {
         if calm.changed_epochs >= CHANGED_EPOCHS {
             self.calm = None;
             self.still = 0;
-            self.comparisons = 0;
+            self.tally = Tally::default();
             self.rose = None;
             self.step_ln = STEP_LN_MAX;
         }
@@ -295,15 +326,16 @@ impl Knee {
         let used = self.transfers();
         let more = (probed.in_flight / point.in_flight).ln().max(MORE_MIN);
         let elasticity = ((probed.throughput / point.throughput).ln() / more).clamp(-1.0, 1.5);
-        self.comparisons += 1;
-        let weight = 1.0 / f64::from(self.comparisons.min(12));
-        self.mean += (elasticity - self.mean) * weight;
-        let excess = self.mean - self.target;
-        let sure = self.comparisons >= COMPARISONS_MIN && excess.abs() > MARGIN * self.target;
+        self.tally.add(elasticity);
+        let excess = self.tally.mean - self.target;
+        // Noise asks for more comparisons, up to all that are kept.
+        let noise = NOISE_ERRORS * self.tally.standard_error();
+        let beyond = |margin: f64| excess.abs() > margin.max(noise);
+        let sure = self.tally.count >= COMPARISONS_MIN && beyond(MARGIN * self.target);
+        let obvious = self.tally.count >= OBVIOUS_COMPARISONS && beyond(OBVIOUS);
         let bottom = excess < 0.0 && used <= 1.0;
-        let obvious = self.comparisons >= OBVIOUS_COMPARISONS && excess.abs() > OBVIOUS;
         if (sure || obvious) && !bottom {
-            self.step(used, excess > 0.0);
+            self.step(used, excess > 0.0, obvious);
             return;
         }
         self.still += 1;
@@ -319,7 +351,7 @@ impl Knee {
         }
     }
 
-    fn step(&mut self, used: f64, up: bool) {
+    fn step(&mut self, used: f64, up: bool, obvious: bool) {
         if self.rose == Some(up) {
             self.same_way += 1;
         } else {
@@ -336,7 +368,6 @@ impl Knee {
         } else {
             self.still += 2;
         }
-        let obvious = (self.mean - self.target).abs() > OBVIOUS;
         if obvious {
             self.calm = None;
             self.still = 0;
@@ -356,8 +387,7 @@ impl Knee {
         self.window = next.clamp(1.0, TRANSFERS_MAX) * self.typical;
         // What was measured at the old window says little about the new one.
         self.used = None;
-        self.mean = self.target;
-        self.comparisons = 0;
+        self.tally = Tally::default();
     }
 }
 

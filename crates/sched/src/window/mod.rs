@@ -20,9 +20,9 @@ pub use rate::{RateLimit, RateUnit};
 /// While a request that somebody waits for came this recently, the lower
 /// levels keep to the window that spares its latency.
 const FOREGROUND_LINGERS_NS: u64 = 1_000_000_000;
-/// What a doubling of the window must bring in throughput: 11 % (2^0.15) when
+/// What a doubling of the window must bring in throughput: 9 % (2^0.12) when
 /// the foreground pays for it with latency...
-const ELASTICITY_SHARED: f64 = 0.15;
+const ELASTICITY_SHARED: f64 = 0.12;
 /// ... 3 % (2^0.04) when there is none.
 const ELASTICITY_ALONE: f64 = 0.04;
 /// Requests that somebody waits for may fill this many windows; beyond, they

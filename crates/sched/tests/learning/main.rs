@@ -52,9 +52,9 @@ fn hypervisor() -> Model {
     }
 }
 
-/// Throughput to the fourth over latency: what the window maximises.
+/// Throughput to the seventh over latency: what the window maximises.
 fn merit(measured: &Measured) -> f64 {
-    measured.bytes_per_second.powi(4) / measured.foreground_mean_ns
+    measured.bytes_per_second.powi(7) / measured.foreground_mean_ns
 }
 
 /// Best merit of all fixed windows.
@@ -70,6 +70,11 @@ fn best_fixed(model: fn() -> Model, load: &Load) -> (u32, Measured) {
         .unwrap()
 }
 
+fn is_near(learned: &Measured, best: &Measured, least: f64) -> bool {
+    learned.bytes_per_second > least * best.bytes_per_second
+        && learned.foreground_mean_ns < 1.5 * best.foreground_mean_ns
+}
+
 fn show(name: &str, measured: &Measured) -> String {
     format!(
         "{name}: {:.0}/s {:.0} MB/s, foreground mean {:.0} us p99 {:.0} us",
@@ -80,8 +85,8 @@ fn show(name: &str, measured: &Measured) -> String {
     )
 }
 
-/// After one second of learning, at least this part of the best merit that a
-/// hand can find. 0.7 is 9 % of throughput, or 30 % of latency.
+/// After one second of learning: at least this part of the throughput, and at
+/// most one and a half times the latency, of the best that a hand can find.
 fn learns(name: &str, model: fn() -> Model, sizes: &[u32], least: f64) {
     let load = Load::mix(sizes);
     let (window, best) = best_fixed(model, &load);
@@ -95,41 +100,41 @@ fn learns(name: &str, model: fn() -> Model, sizes: &[u32], least: f64) {
         run.scheduler.snapshot().window.transfers
     );
     println!("{report}");
-    assert!(merit(&learned) > least * merit(&best), "{report}");
+    assert!(is_near(&learned, &best, least), "{report}");
 }
 
 #[test]
 fn learns_flash() {
-    learns("flash", flash, &[16_384], 0.7);
+    learns("flash", flash, &[16_384], 0.9);
 }
 
 #[test]
 fn learns_slow_flash() {
-    learns("slow flash", slow_flash, &[16_384], 0.7);
+    learns("slow flash", slow_flash, &[16_384], 0.9);
 }
 
 #[test]
 fn learns_one_server() {
-    learns("one server", one_server, &[16_384], 0.7);
+    learns("one server", one_server, &[16_384], 0.9);
 }
 
 #[test]
 fn learns_a_hypervisors_disk() {
-    learns("hypervisor", hypervisor, &[16_384], 0.7);
+    learns("hypervisor", hypervisor, &[16_384], 0.9);
 }
 
 #[test]
 fn learns_with_mixed_sizes() {
-    learns("flash", flash, &[4096, 16_384, 131_072], 0.7);
-    learns("hypervisor", hypervisor, &[4096, 16_384, 131_072], 0.7);
+    learns("flash", flash, &[4096, 16_384, 131_072], 0.9);
+    learns("hypervisor", hypervisor, &[4096, 16_384, 131_072], 0.9);
 }
 
 #[test]
 fn learns_with_large_transfers() {
-    // Where 16 large transfers fill the device and 17 are one too many, the
-    // probes alone cost the foreground a third.
-    learns("flash", flash, &[1 << 20], 0.5);
-    learns("hypervisor", hypervisor, &[1 << 20], 0.7);
+    // Where 16 large transfers fill the device and 17 are one too many, whole
+    // transfers are coarse steps.
+    learns("flash", flash, &[1 << 20], 0.8);
+    learns("hypervisor", hypervisor, &[1 << 20], 0.9);
 }
 
 /// The load changes; one second later the window fits again.
@@ -147,7 +152,7 @@ fn follows_a_change_of_load() {
             show("learned", &learned)
         );
         println!("{report}");
-        assert!(merit(&learned) > 0.7 * merit(&best), "{report}");
+        assert!(is_near(&learned, &best, 0.9), "{report}");
     }
 }
 
@@ -163,7 +168,7 @@ fn follows_a_change_of_device() {
     let learned = run.measure(&load, 1.0);
     let report = format!("{}\n{}", show("fixed", &best), show("learned", &learned));
     println!("{report}");
-    assert!(merit(&learned) > 0.7 * merit(&best), "{report}");
+    assert!(is_near(&learned, &best, 0.9), "{report}");
 }
 
 /// Without a foreground, nearly all of the throughput.
