@@ -111,7 +111,6 @@ pub fn mix() -> MixOutcome {
     ];
     runs[3].learned.push(LearnedWindow {
         window_requests: 6.2,
-        device_time_ns: Some(124_000.0),
         service_ns: 46_000,
         equal_cost_bytes: 16_384.0,
         rate_limit: Some(LearnedRate {
