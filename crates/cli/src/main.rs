@@ -5,6 +5,9 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use iolane_cli::app::{self, Surroundings};
+use iolane_cli::bench::batch::{self, Batch};
+use iolane_cli::bench::commit::{self, Commit};
+use iolane_cli::bench::hugepages::{self, Hugepages};
 use iolane_cli::bench::mix::{self, Mix};
 use iolane_cli::bench::sweep::{self, Sweep};
 use iolane_cli::output::progress::Progress;
@@ -18,6 +21,9 @@ fn main() -> ExitCode {
     let style = Style::detect(stdout.is_terminal(), no_color.as_deref());
     ExitCode::from(app::run(
         vec![
+            app::bench::<Batch>(batch::measure),
+            app::bench::<Commit>(commit::measure),
+            app::bench::<Hugepages>(hugepages::measure),
             app::bench::<Sweep>(sweep::measure),
             app::bench::<Mix>(mix::measure),
         ],

@@ -208,12 +208,13 @@ fn a_closed_pipe_is_no_error() {
 
 #[test]
 fn every_command_line_definition_is_sound() {
-    use crate::bench::{batch::Batch, commit::Commit, mix::Mix};
+    use crate::bench::{batch::Batch, commit::Commit, hugepages::Hugepages, mix::Mix};
     let commands = vec![
         bench::<Sweep>(good),
         bench::<Mix>(|_, _, _| Ok(samples::mix())),
         bench::<Batch>(|_, _, _| Ok(samples::batch())),
         bench::<Commit>(|_, _, _| Ok(samples::commit())),
+        bench::<Hugepages>(|_, _, _| Ok(samples::hugepages())),
     ];
     command(&commands).debug_assert();
 }

@@ -19,11 +19,15 @@ pub struct CommitArgs {
     #[arg(long, value_name = "SIZE", default_value = "512", value_parser = record_size)]
     pub record_size: u64,
     /// How records are made durable, one run each
+    ///
+    /// The log is written in whole blocks: of the device's alignment (512 bytes at least) with
+    /// direct I/O, of 4 KiB through the page cache. The last block is written again by the next
+    /// commit, as InnoDB and PostgreSQL do.
     #[arg(
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "o_dsync,fdatasync",
+        default_value = "o_dsync,fdatasync,none",
         value_name = "LIST"
     )]
     pub methods: Vec<SyncMethod>,
@@ -37,6 +41,9 @@ pub struct CommitArgs {
     )]
     pub io: Vec<IoMode>,
     /// Whether one sync may serve several threads, one run each
+    ///
+    /// Off: each commit has the log alone until its own sync has ended. Nobody waits for
+    /// company in either case: a group is what gathers while the sync before it runs.
     #[arg(
         long,
         value_enum,

@@ -15,7 +15,7 @@ pub const BLOCK_SIZE_MIN: u64 = 512;
 /// Most requests outstanding: what a backend of the engine can have in flight.
 pub const DEPTH_MAX: u64 = 16_384;
 /// Most repetitions; more is a typing error.
-const REPEAT_MAX: u64 = 1000;
+pub const REPEAT_MAX: u64 = 1000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {

@@ -1,5 +1,10 @@
 //! `iolane bench commit`: appends to a log, each made durable before the next.
 
+mod file;
+mod log;
+mod measure;
+mod record;
+
 use serde::Serialize;
 
 use super::load::Load;
@@ -13,7 +18,14 @@ use crate::output::chart::{Axis, BarChart};
 use crate::output::html::Section;
 use crate::output::text::{Style, Table};
 use crate::output::units;
-use crate::target::TargetRequest;
+use crate::session::Session;
+use crate::target::{Target, TargetRequest};
+
+pub use measure::measure;
+
+/// Largest block that the log is written in: a page of the page cache, or a
+/// sector of the disks of today.
+const BLOCK_BYTES_MAX: u64 = 4096;
 
 /// A log file of the usual size, written round and round.
 const LOG_BYTES: u64 = 64 << 20;
@@ -114,21 +126,22 @@ impl CommitRun {
     }
 
     fn label(&self) -> String {
+        format!("{}, {}", threads_text(self.threads), self.method_label())
+    }
+
+    fn method_label(&self) -> String {
         let group = match self.group_commit {
             Switch::On => ", grouped",
             Switch::Off => "",
         };
-        let threads = if self.threads == 1 {
-            "thread"
-        } else {
-            "threads"
-        };
-        format!(
-            "{} {threads}, {}, {}{group}",
-            self.threads,
-            name(self.method),
-            name(self.io)
-        )
+        format!("{}, {}{group}", name(self.method), name(self.io))
+    }
+}
+
+fn threads_text(threads: u64) -> String {
+    match threads {
+        1 => "1 thread".to_owned(),
+        _ => format!("{threads} threads"),
     }
 }
 
@@ -170,8 +183,7 @@ impl Bench for Commit {
         without_repeats(&arguments.io, "--io")?;
         without_repeats(&arguments.group_commit, "--group-commit")?;
         let target = TargetRequest {
-            // Records are padded to the device's alignment where it is direct.
-            transfer_sizes_bytes: vec![arguments.record_size.next_multiple_of(4096)],
+            transfer_sizes_bytes: vec![BLOCK_BYTES_MAX],
             direct: arguments.io.contains(&IoMode::Direct),
             writes: true,
             ..target_request(&arguments.target, LOG_BYTES)
@@ -190,6 +202,30 @@ impl Bench for Commit {
     fn target(options: &CommitOptions) -> Option<TargetRequest> {
         Some(options.target.clone())
     }
+
+    fn check(
+        options: &mut CommitOptions,
+        target: Option<&Target>,
+        _session: &Session,
+    ) -> Result<(), Failure> {
+        let record = options.record_size_bytes as usize;
+        let needed = log::capacity_bytes_min(record, BLOCK_BYTES_MAX as usize)
+            .next_multiple_of(BLOCK_BYTES_MAX);
+        match target {
+            Some(target) if target.size_bytes < needed => Err(Failure::usage(
+                format!(
+                    "a log of {} is too small for records of {}",
+                    units::binary_size(target.size_bytes),
+                    units::binary_size(options.record_size_bytes)
+                ),
+                format!(
+                    "Give a smaller --record-size, or a --size of at least {}.",
+                    units::binary_size(needed.next_multiple_of(1 << 20))
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Outcome for CommitOutcome {
@@ -198,37 +234,67 @@ impl Outcome for CommitOutcome {
     }
 
     fn text(&self, style: Style) -> String {
-        self.table().render(style)
+        let mut text = self.table().render(style);
+        for sentence in self.sentences() {
+            text.push_str(&format!("\n{sentence}"));
+        }
+        text.push('\n');
+        text
     }
 
     fn html(&self) -> Vec<Section> {
-        let bars = |value: fn(&CommitRun) -> f64| {
-            self.runs
-                .iter()
-                .map(|run| (run.label(), value(run)))
-                .collect()
-        };
-        vec![
-            Section::new("Result").table(self.table()),
-            Section::new("Commits per second").chart(
-                BarChart {
-                    value: Axis::linear("commits per second", units::count),
-                    bars: bars(|run| run.load.operations_per_second()),
-                }
-                .svg(),
-            ),
-            Section::new("Commit latency, p99").chart(
-                BarChart {
-                    value: Axis::linear("p99 latency", units::time),
-                    bars: bars(|run| run.load.quantile_ns(0.99) as f64),
-                }
-                .svg(),
-            ),
-        ]
+        let mut sections = vec![
+            Section::new("Result")
+                .text(self.sentences())
+                .table(self.table()),
+        ];
+        let mut threads: Vec<u64> = self.runs.iter().map(|run| run.threads).collect();
+        threads.dedup();
+        for threads in threads {
+            sections.extend(self.charts(threads));
+        }
+        sections
     }
 }
 
 impl CommitOutcome {
+    /// Of one number of threads. What is not durable stands apart: beside it,
+    /// nothing else could be told from nothing.
+    fn charts(&self, threads: u64) -> Vec<Section> {
+        let who = threads_text(threads);
+        let bars = |durable: bool, value: fn(&CommitRun) -> f64| -> Vec<(String, f64)> {
+            let runs = self.runs.iter().filter(|run| run.threads == threads);
+            runs.filter(|run| (run.method != SyncMethod::None) == durable)
+                .map(|run| (run.method_label(), value(run)))
+                .collect()
+        };
+        let rate: fn(&CommitRun) -> f64 = |run| run.load.operations_per_second();
+        let p99: fn(&CommitRun) -> f64 = |run| run.load.quantile_ns(0.99) as f64;
+        let per_second = || Axis::linear("commits per second", units::count);
+        let charts = [
+            (
+                format!("Durable commits, {who}"),
+                per_second(),
+                bars(true, rate),
+            ),
+            (
+                format!("Latency of durable commits, {who}"),
+                Axis::linear("p99 latency", units::time),
+                bars(true, p99),
+            ),
+            (
+                format!("Commits without a sync, {who}"),
+                per_second(),
+                bars(false, rate),
+            ),
+        ];
+        charts
+            .into_iter()
+            .filter(|(_, _, bars)| !bars.is_empty())
+            .map(|(title, value, bars)| Section::new(title).chart(BarChart { value, bars }.svg()))
+            .collect()
+    }
+
     fn table(&self) -> Table {
         let mut table = Table::new(
             3,
@@ -259,7 +325,11 @@ impl CommitOutcome {
                 run.load.spread().map_or_else(String::new, |spread| {
                     format!("{:.1}", spread.operations_per_second.half_width_percent())
                 }),
-                units::figure(run.commits_per_sync),
+                if run.method == SyncMethod::None {
+                    "no sync".to_owned()
+                } else {
+                    units::figure(run.commits_per_sync)
+                },
                 units::time(run.load.latency_ns.mean()),
                 time(0.5),
                 time(0.99),
@@ -269,5 +339,50 @@ impl CommitOutcome {
             ]);
         }
         table.without_empty_columns()
+    }
+
+    /// What group commit gains, and what durability costs, with the most
+    /// threads.
+    fn sentences(&self) -> Vec<String> {
+        let threads = self.runs.iter().map(|run| run.threads).max().unwrap_or(0);
+        let most = || self.runs.iter().filter(move |run| run.threads == threads);
+        let rate = |run: &CommitRun| run.load.operations_per_second();
+        let best = |runs: &mut dyn Iterator<Item = &CommitRun>| {
+            runs.map(|run| (rate(run), run.label()))
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        let durable = |run: &&CommitRun| run.method != SyncMethod::None;
+        let mut sentences = Vec::new();
+        if let Some((commits, label)) = best(&mut most().filter(durable)) {
+            sentences.push(format!(
+                "Most durable commits: {} per second ({label}).",
+                units::count(commits)
+            ));
+            if let Some((without, _)) = best(&mut most().filter(|run| !durable(run))) {
+                sentences.push(format!(
+                    "Without a sync (innodb_flush_log_at_trx_commit=2): {} per second.",
+                    units::count(without)
+                ));
+            }
+        }
+        for run in most().filter(durable) {
+            let same = |other: &&CommitRun| {
+                other.group_commit == Switch::Off
+                    && (other.method, other.io) == (run.method, run.io)
+            };
+            if let (Switch::On, Some(alone)) = (run.group_commit, most().find(same))
+                && threads > 1
+                && rate(alone) > 0.0
+            {
+                sentences.push(format!(
+                    "Group commit, {}, {}: {} commits share a sync, {} times the commits of one sync each.",
+                    name(run.method),
+                    name(run.io),
+                    units::figure(run.commits_per_sync),
+                    units::figure(rate(run) / rate(alone))
+                ));
+            }
+        }
+        sentences
     }
 }

@@ -5,10 +5,12 @@
 //! section 3.3.
 
 mod cache;
+mod command;
 mod facts;
 mod lookups;
 mod measure;
 mod reads;
+mod render;
 mod reserve;
 mod tables;
 
@@ -19,7 +21,9 @@ use iolane::arena::{ArenaError, BufferError, PageChoice};
 use serde::Serialize;
 use thiserror::Error;
 
-use cache::{CACHE_BYTES_MIN, PAGE_BYTES};
+pub use cache::CACHE_BYTES_MIN;
+use cache::PAGE_BYTES;
+pub use command::{Hugepages, HugepagesRequest, measure};
 pub use measure::run;
 pub use reads::ReadCost;
 pub use tables::ProcessTables;
@@ -28,11 +32,11 @@ pub use tables::ProcessTables;
 const CACHE_UNIT_BYTES: u64 = 2 << 20;
 
 /// Most repeats and child processes: each one costs time or a process.
-const REPEATS_MAX: u32 = 1000;
-const PROCESSES_MAX: u32 = 256;
+pub const SAMPLES_MAX: u32 = 1000;
+pub const PROCESSES_MAX: u32 = 256;
 
 /// What to measure with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct HugepagesOptions {
     /// Size of the cache; at most half of the free memory is used.
     pub cache_bytes: u64,
@@ -44,6 +48,7 @@ pub struct HugepagesOptions {
     pub direct_reads: u64,
     /// Samples of each measurement; the spread comes from these. The kinds of
     /// pages take turns, so that a drift of the machine meets all of them.
+    #[serde(rename = "samples")]
     pub repeats: u32,
     /// Child processes that share a cache.
     pub processes: u32,
@@ -176,6 +181,7 @@ pub struct HugepagesResult {
     /// Look-ups in one sample.
     pub lookups: u64,
     /// Samples asked for.
+    #[serde(rename = "samples")]
     pub repeats: u32,
     /// Seed of the random order.
     pub seed: u64,

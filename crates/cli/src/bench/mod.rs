@@ -18,6 +18,7 @@ pub mod knee;
 pub mod load;
 pub mod mix;
 pub mod sweep;
+mod through_engine;
 
 use std::time::Duration;
 

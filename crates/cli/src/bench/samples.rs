@@ -3,8 +3,12 @@
 
 use std::time::Duration;
 
-use super::batch::{BatchOutcome, BatchRun};
+use super::batch::{BatchOutcome, BatchRun, BatchSetting, HandOver};
 use super::commit::{CommitOutcome, CommitRun, CommitSetting};
+use super::hugepages::{
+    Dtlb, HugepagesResult, KindResult, Measured, Outcome, Pages, ProcessTables, ReadCost, Skip,
+    Spread,
+};
 use super::load::Load;
 use super::mix::{LearnedRate, LearnedUnit, LearnedWindow, MixOutcome, MixRun, SchedulerKind};
 use super::sweep::{SweepOutcome, SweepRun};
@@ -182,7 +186,18 @@ pub fn batch() -> BatchOutcome {
                     system_ns: ns * 3 / 4,
                     context_switches: 10,
                 };
-                runs.push(BatchRun::new(backend, block, batch, 1000, load, cpu));
+                let setting = BatchSetting {
+                    backend,
+                    block_size_bytes: block,
+                    batch_size: batch,
+                    merging: Switch::Off,
+                    pending: 1000,
+                };
+                let hand_over = HandOver {
+                    hand_overs: load.operations / batch,
+                    transfers: load.operations,
+                };
+                runs.push(BatchRun::new(setting, load, hand_over, cpu));
             }
         }
     }
@@ -242,4 +257,67 @@ pub fn commit() -> CommitOutcome {
         runs.push(CommitRun::new(setting, 512, load, syncs, cpu));
     }
     CommitOutcome { runs }
+}
+
+fn spread(median: f64) -> Spread {
+    Spread {
+        median,
+        min: median * 0.9,
+        max: median * 1.2,
+        samples: vec![median, median * 0.9, median * 1.2],
+    }
+}
+
+fn skip(cause: &str) -> Skip {
+    Skip {
+        cause: cause.to_owned(),
+        remedy: "reserve some".to_owned(),
+    }
+}
+
+fn pages(pages: Pages, page_bytes: u64, lookup_ns: f64) -> KindResult {
+    let read = |cpu_ns| ReadCost {
+        cpu_ns: spread(cpu_ns),
+        reads_per_s: spread(1e9 / cpu_ns),
+    };
+    KindResult {
+        pages,
+        outcome: Outcome::Measured(Box::new(Measured {
+            pages_got: format!("pages of {page_bytes} bytes"),
+            page_bytes,
+            huge_bytes: Some(if page_bytes > 4096 { 1 << 30 } else { 0 }),
+            page_table_bytes: (1 << 30) / page_bytes * 8,
+            lookup_ns: spread(lookup_ns),
+            dtlb: Dtlb::Skipped(skip("no counter")),
+            buffered_read: read(2000.0 + lookup_ns),
+            direct_read: Some(read(9000.0 + lookup_ns)),
+            process_tables: ProcessTables::Measured {
+                cache_bytes: 1 << 30,
+                huge_bytes: 0,
+                per_process_bytes: vec![(1 << 30) / page_bytes * 8; 4],
+                paper_case_bytes: (4500 << 30) / page_bytes * 8,
+            },
+        })),
+    }
+}
+
+pub fn hugepages() -> HugepagesResult {
+    HugepagesResult {
+        cache_bytes: 1 << 30,
+        cache_asked_bytes: 1 << 30,
+        db_page_bytes: 16384,
+        base_page_bytes: 4096,
+        lookups: 2_000_000,
+        repeats: 3,
+        seed: 1,
+        kinds: vec![
+            pages(Pages::Plain, 4096, 100.0),
+            pages(Pages::Transparent, 2 << 20, 70.0),
+            pages(Pages::Huge2MiB, 2 << 20, 60.0),
+            KindResult {
+                pages: Pages::Huge1GiB,
+                outcome: Outcome::Skipped(skip("none reserved")),
+            },
+        ],
+    }
 }

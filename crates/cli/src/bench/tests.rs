@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::batch::Batch;
 use super::commit::Commit;
+use super::hugepages::Hugepages;
 use super::mix::{Arrival, Mix, MixLoad};
 use super::sweep::Sweep;
 use super::*;
@@ -106,6 +107,10 @@ fn nonsense_is_refused() {
     refused::<Commit>("--threads 0", "outside 1 to 1024");
     refused::<Commit>("--record-size 2m", "outside 1 B to 1 MiB");
     refused::<Commit>("--io direct,direct", "names something twice");
+    refused::<Batch>("--merging on,on", "names something twice");
+    refused::<Hugepages>("--cache-size 1m", "outside 2 MiB to");
+    refused::<Hugepages>("--processes 257", "outside 1 to 256");
+    refused::<Hugepages>("--direct-reads 5", "--file");
 }
 
 #[test]
@@ -164,7 +169,7 @@ fn batch_and_commit_options() {
         serde_json::json!(["io_uring", "linux-aio", "threads"])
     );
     let commit = options::<Commit>("").unwrap();
-    assert_eq!(commit.settings().len(), 16);
+    assert_eq!(commit.settings().len(), 24);
     let request = Commit::target(&commit).unwrap();
     assert!(request.writes && request.direct);
 }
@@ -288,6 +293,7 @@ fn reports_are_self_contained_and_escaped() {
         ("shares", demo_page("mix", &samples::mix_with_shares())),
         ("batch", demo_page("batch", &samples::batch())),
         ("commit", demo_page("commit", &samples::commit())),
+        ("hugepages", demo_page("hugepages", &samples::hugepages())),
     ] {
         assert!(page.contains("<svg") && page.contains("a &lt;file&gt; was"));
         for outside in ["<script", "<link", "src=", "href=", "url(", "NaN", "inf "] {

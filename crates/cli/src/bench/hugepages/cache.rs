@@ -13,7 +13,7 @@ const EXTENT_BYTES: usize = 1 << 20;
 const EXTENT_PAGES: usize = EXTENT_BYTES / PAGE_BYTES;
 
 /// Smallest cache: an extent for the table, and one for the frames.
-pub(super) const CACHE_BYTES_MIN: u64 = 2 * EXTENT_BYTES as u64;
+pub const CACHE_BYTES_MIN: u64 = 2 * EXTENT_BYTES as u64;
 
 /// One cache line per row; the first line is the page's header.
 const LINE_BYTES: usize = 64;

@@ -12,8 +12,9 @@ use super::reads::{ReadSamples, Source};
 use super::reserve::PoolGuard;
 use super::{
     CACHE_UNIT_BYTES, HugepagesError, HugepagesOptions, HugepagesResult, KindResult, Measured,
-    Outcome, PROCESSES_MAX, Pages, REPEATS_MAX, Skip, facts, tables,
+    Outcome, PROCESSES_MAX, Pages, SAMPLES_MAX, Skip, facts, tables,
 };
+use crate::output::units;
 use crate::sys::shared_cache::base_page_bytes;
 
 /// What every part of the measurement needs.
@@ -101,7 +102,7 @@ fn check_options(options: &HugepagesOptions) -> Result<(), HugepagesError> {
         ("lookups", options.lookups, 1, u64::MAX),
         ("reads", options.reads, 1, u64::MAX),
         ("direct_reads", options.direct_reads, 1, u64::MAX),
-        ("repeats", options.repeats.into(), 1, REPEATS_MAX.into()),
+        ("repeats", options.repeats.into(), 1, SAMPLES_MAX.into()),
         (
             "processes",
             options.processes.into(),
@@ -186,9 +187,15 @@ impl Kind {
         let arena = match built {
             Ok(arena) => arena,
             Err(ArenaError::Refused(refusal)) => {
+                let remedy = match self.pages.hugetlb_bytes() {
+                    Some(_) if !options.reserve => {
+                        format!("{}, or give --reserve", refusal.remedy)
+                    }
+                    _ => refusal.remedy,
+                };
                 self.skip = Some(Skip {
                     cause: refusal.cause,
-                    remedy: refusal.remedy,
+                    remedy,
                 });
                 return Ok(());
             }
@@ -250,9 +257,13 @@ fn make_room(
     if !cache_bytes.is_multiple_of(page_bytes) {
         return Err(Skip {
             cause: format!(
-                "a cache of {cache_bytes} bytes is no whole number of pages of {page_bytes}"
+                "a cache of {} is no whole number of them",
+                units::binary_size(cache_bytes)
             ),
-            remedy: format!("use a cache of a multiple of {page_bytes} bytes"),
+            remedy: format!(
+                "give a --cache-size of a multiple of {}",
+                units::binary_size(page_bytes)
+            ),
         });
     }
     if !options.reserve {

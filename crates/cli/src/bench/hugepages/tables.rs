@@ -74,7 +74,7 @@ pub(super) fn measure(
         return Ok(skipped(
             "the kernel gives shared memory no transparent huge pages".into(),
             "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled, \
-             or let the measurement change settings",
+             or give --reserve",
         ));
     }
     // All of them stay until the end, as the processes of a database do.
