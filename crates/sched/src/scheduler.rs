@@ -187,8 +187,8 @@ impl Scheduler {
     pub fn enqueue(&mut self, now_ns: u64, request: Request) -> Result<RequestId, EnqueueError> {
         check_range(&request)?;
         let level = request.level;
-        let limit = self.config.levels[level.index()].queued_max;
-        if self.queue.grouped[level.index()] >= limit {
+        if self.group_room(level) == 0 {
+            let limit = self.config.levels[level.index()].queued_max;
             return Err(EnqueueError::GroupFull { level, limit });
         }
         let blocker = self.queue.conflict(&request, u64::MAX);
@@ -207,6 +207,15 @@ impl Scheduler {
             }
         }
         Ok(self.queue.id(slot))
+    }
+
+    /// How many more requests that come with `level` can be queued: what
+    /// [`enqueue`](Scheduler::enqueue) goes by. Not the limit less
+    /// [`Snapshot::queued`], which counts promoted requests on the level that
+    /// they were promoted to.
+    pub fn group_room(&self, level: Level) -> u32 {
+        let limit = self.config.levels[level.index()].queued_max;
+        limit.saturating_sub(self.queue.grouped[level.index()])
     }
 
     /// The fast path of a thread that is about to wait for `request`: if it

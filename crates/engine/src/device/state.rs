@@ -280,7 +280,6 @@ impl State {
 
     /// How many more requests of `level` may be queued.
     pub(crate) fn room(&self, level: Level) -> u32 {
-        let limit = self.scheduler.config().levels[level.index()].queued_max;
-        limit.saturating_sub(self.scheduler.snapshot().queued[level.index()])
+        self.scheduler.group_room(level)
     }
 }

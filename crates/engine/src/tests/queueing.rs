@@ -166,6 +166,34 @@ fn a_full_group_blocks_threads_and_refuses_others() {
 }
 
 #[test]
+fn a_group_full_of_promoted_requests_blocks_threads_too() {
+    let rig = Rig::new(1, 2);
+    rig.control.hold();
+    let level = Level::Background;
+    let mut pending = vec![rig.file.read(vec![0; BLOCK], 0, level).unwrap()];
+    rig.control.wait_seen(1);
+    for block in [20, 40] {
+        let queued = rig.file.read(vec![0; BLOCK], at(block), level).unwrap();
+        assert!(queued.promote(Level::Foreground));
+        pending.push(queued);
+    }
+    let (sender, receiver) = mpsc::channel();
+    let file = rig.file.clone();
+    std::thread::spawn(move || {
+        let pending = file.read(vec![0; BLOCK], at(60), level).unwrap();
+        sender.send(pending.wait().result.unwrap())
+    });
+    assert!(receiver.recv_timeout(Duration::from_millis(100)).is_err());
+    rig.control.release();
+    // A thread that spins for room under the lock keeps everything from going.
+    let waited = receiver.recv_timeout(Duration::from_secs(20));
+    assert_eq!(waited, Ok(BLOCK));
+    for pending in pending {
+        pending.wait().result.unwrap();
+    }
+}
+
+#[test]
 fn overlapping_writes_keep_their_order() {
     let rig = Rig::new(8, 100);
     rig.control.hold();
