@@ -388,6 +388,7 @@ impl Scheduler {
                 cost,
                 dispatched_ns: entry.dispatched_ns,
                 ok,
+                urgent: entry.request.level <= Level::Foreground,
                 lower_waiting,
             },
         );
