@@ -1,5 +1,6 @@
-//! What a request costs the scheduler, with 1000 queued: enqueue, dispatch and
-//! complete, per request. Run with `cargo bench -p iolane-sched`.
+//! What a request costs the scheduler, with 1000 queued, per request: `enqueue
+//! to dispatch` alone, and the whole cycle of enqueue, dispatch and complete.
+//! Run with `cargo bench -p iolane-sched --bench queue`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use iolane_sched::{
@@ -7,7 +8,7 @@ use iolane_sched::{
 };
 use std::collections::VecDeque;
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const QUEUED: usize = 1000;
 const LENGTH: u32 = 16 << 10;
@@ -136,16 +137,54 @@ impl Device {
     }
 }
 
-fn queue(criterion: &mut Criterion) {
+impl Device {
+    /// Completes everything in flight, and times how long it takes to enqueue
+    /// as many requests as then go, and to dispatch them.
+    fn timed_step(&mut self) -> Duration {
+        self.now_ns += 20_000;
+        let went = self.batch.members.len();
+        while let Some(id) = self.in_flight.pop_front() {
+            self.scheduler.complete(self.now_ns, id, true);
+        }
+        let start = Instant::now();
+        self.enqueue(went);
+        self.dispatch();
+        start.elapsed()
+    }
+}
+
+fn enqueue_to_dispatch(criterion: &mut Criterion) {
     for (load, name) in Load::ALL {
-        let mut group = criterion.benchmark_group(name);
+        let mut group = criterion.benchmark_group(format!("enqueue to dispatch, {name}"));
         group.throughput(Throughput::Elements(1));
         for policy in Policy::ALL {
             let mut device = Device::new(policy, load);
             group.bench_function(BenchmarkId::from_parameter(policy), |bencher| {
                 bencher.iter_custom(|requests| {
                     let goal = device.dispatched + requests;
-                    let start = std::time::Instant::now();
+                    let mut elapsed = Duration::ZERO;
+                    while device.dispatched < goal {
+                        elapsed += device.timed_step();
+                    }
+                    let done = requests + device.dispatched - goal;
+                    elapsed.mul_f64(requests as f64 / done as f64)
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+fn whole_cycle(criterion: &mut Criterion) {
+    for (load, name) in Load::ALL {
+        let mut group = criterion.benchmark_group(format!("whole cycle, {name}"));
+        group.throughput(Throughput::Elements(1));
+        for policy in Policy::ALL {
+            let mut device = Device::new(policy, load);
+            group.bench_function(BenchmarkId::from_parameter(policy), |bencher| {
+                bencher.iter_custom(|requests| {
+                    let goal = device.dispatched + requests;
+                    let start = Instant::now();
                     while device.dispatched < goal {
                         device.step();
                     }
@@ -164,6 +203,6 @@ criterion_group! {
     config = Criterion::default()
         .warm_up_time(Duration::from_millis(100))
         .measurement_time(Duration::from_millis(500));
-    targets = queue
+    targets = enqueue_to_dispatch, whole_cycle
 }
 criterion_main!(benches);
