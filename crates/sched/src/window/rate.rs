@@ -48,9 +48,13 @@ const TEST_STEP: f64 = 1.01;
 const TEST_STEP_NS: u64 = 200_000_000;
 /// Without a stall up to this factor, there is no limit any more.
 const TEST_END: f64 = 1.25;
-/// A transfer this many times slower than the device's service time, or more,
-/// while a test runs, ends the test: the bucket begins to empty.
-const TEST_SLOW_SERVICE_TIMES: u64 = 40;
+/// A transfer this many times slower than is usual under the pace, or more,
+/// while a test runs, ends the test: the bucket begins to empty. The shortest
+/// latency would be no measure: where the page cache answers some of the reads,
+/// all others are far slower than it, and every test would end at once.
+const TEST_SLOW_TIMES: f64 = 40.0;
+/// Weight of one transfer in the usual latency.
+const USUAL_PART: f64 = 1.0 / 64.0;
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +93,9 @@ struct Pace {
     /// What the lower levels may send even then, in units.
     reserve: f64,
     filled_ns: u64,
+    /// Moving average of the latency while no test runs; of one that stalled
+    /// only as much as makes a stall.
+    usual_ns: f64,
     test_ns: u64,
     test_after_ns: u64,
 }
@@ -199,7 +206,13 @@ impl Rate {
 
     fn end_test_if_slow(&mut self, now_ns: u64, latency_ns: u64, service_ns: u64) {
         let Some(pace) = &mut self.pace else { return };
-        if pace.factor > 1.0 && latency_ns > TEST_SLOW_SERVICE_TIMES * service_ns {
+        if pace.factor <= 1.0 {
+            let latency_ns = latency_ns.min(STALL_NS_MIN) as f64;
+            pace.usual_ns += (latency_ns - pace.usual_ns) * USUAL_PART;
+            return;
+        }
+        let slow_ns = TEST_SLOW_TIMES * pace.usual_ns.max(service_ns as f64);
+        if latency_ns as f64 > slow_ns {
             pace.factor = 1.0;
             pace.test_after_ns = (pace.test_after_ns * 2).min(TEST_AFTER_NS_MAX);
             pace.test_ns = now_ns + pace.test_after_ns;
@@ -266,6 +279,7 @@ impl Rate {
             tokens: 0.0,
             reserve: 0.0,
             filled_ns: now_ns,
+            usual_ns: 0.0,
             test_ns: now_ns + TEST_AFTER_NS_MIN,
             test_after_ns: TEST_AFTER_NS_MIN,
         });

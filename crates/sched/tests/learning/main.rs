@@ -304,3 +304,26 @@ fn takes_no_pause_for_a_budget() {
     println!("fixed {fixed:.0}, learned {learned:.0} bytes/s");
     assert!(learned > 0.85 * fixed, "{learned:.0} of {fixed:.0} bytes/s");
 }
+
+/// The same where the page cache answers part of the reads: beside its few
+/// microseconds every read of the device looks slow.
+#[test]
+fn notices_that_a_budget_is_gone_behind_a_cache() {
+    let mut load = Load::mix(&[16_384]);
+    load.foreground_every_ns = 2_000_000;
+    let mut run = Run::new(config(WindowConfig::Learned), capped());
+    run.measure(&load, 2.0);
+    assert!(run.scheduler.snapshot().window.rate_limit.is_some());
+    run.device.set_model(Model::Cached {
+        hit_share: 0.1,
+        hit_ns: 2_000,
+        units: 4,
+        base_ns: 200_000,
+    });
+    run.measure(&load, 30.0);
+    let after = run.measure(&load, 1.0);
+    let report = show("after", &after);
+    println!("{report}");
+    assert_eq!(run.scheduler.snapshot().window.rate_limit, None, "{report}");
+    assert!(after.transfers_per_second > 10_000.0, "{report}");
+}
