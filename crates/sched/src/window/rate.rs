@@ -26,8 +26,10 @@ const PERIOD_NS_MAX: u64 = 2_000_000_000;
 const PACE: f64 = 0.985;
 /// Requests that may go at once after a pause, in time at the paced rate.
 const BURST_NS: f64 = 1_500_000.0;
-/// A pace under which nothing stalls for this long is right.
-const SETTLED_NS: u64 = 5_000_000_000;
+/// A pace under which nothing stalls for this long is right. Longer than the
+/// stalls that [`PERIODS`] of the longest kind need to be recognised again, or
+/// rare pauses would lower the pace without end.
+const SETTLED_NS: u64 = (PERIODS as u64 + 2) * PERIOD_NS_MAX;
 /// So often running, the pace is lowered because of stalls under it; then they
 /// are a false alarm...
 const LOWERED_MAX: u32 = 2;
@@ -53,6 +55,8 @@ const TEST_END: f64 = 1.25;
 /// latency would be no measure: where the page cache answers some of the reads,
 /// all others are far slower than it, and every test would end at once.
 const TEST_SLOW_TIMES: f64 = 40.0;
+/// For so long after a limit was recognised, what is slow was sent before.
+const LAG_NS: u64 = 1_000_000_000;
 /// Weight of one transfer in the usual latency.
 const USUAL_PART: f64 = 1.0 / 64.0;
 
@@ -96,6 +100,11 @@ struct Pace {
     /// Moving average of the latency while no test runs; of one that stalled
     /// only as much as makes a stall.
     usual_ns: f64,
+    begin_ns: u64,
+    /// Transfers are slow now and then although no test runs. Then they do not
+    /// end a test either: each would be, and the pace would stay for ever. If
+    /// the limit still holds, it is recognised anew.
+    slow_anyway: bool,
     test_ns: u64,
     test_after_ns: u64,
 }
@@ -206,13 +215,15 @@ impl Rate {
 
     fn end_test_if_slow(&mut self, now_ns: u64, latency_ns: u64, service_ns: u64) {
         let Some(pace) = &mut self.pace else { return };
+        let slow_ns = TEST_SLOW_TIMES * pace.usual_ns.max(service_ns as f64);
+        let slow = latency_ns as f64 > slow_ns;
         if pace.factor <= 1.0 {
+            pace.slow_anyway |= slow && now_ns - pace.begin_ns > LAG_NS;
             let latency_ns = latency_ns.min(STALL_NS_MIN) as f64;
             pace.usual_ns += (latency_ns - pace.usual_ns) * USUAL_PART;
             return;
         }
-        let slow_ns = TEST_SLOW_TIMES * pace.usual_ns.max(service_ns as f64);
-        if latency_ns as f64 > slow_ns {
+        if slow && !pace.slow_anyway {
             pace.factor = 1.0;
             pace.test_after_ns = (pace.test_after_ns * 2).min(TEST_AFTER_NS_MAX);
             pace.test_ns = now_ns + pace.test_after_ns;
@@ -280,6 +291,8 @@ impl Rate {
             reserve: 0.0,
             filled_ns: now_ns,
             usual_ns: 0.0,
+            begin_ns: now_ns,
+            slow_anyway: false,
             test_ns: now_ns + TEST_AFTER_NS_MIN,
             test_after_ns: TEST_AFTER_NS_MIN,
         });

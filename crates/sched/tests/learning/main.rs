@@ -327,3 +327,26 @@ fn notices_that_a_budget_is_gone_behind_a_cache() {
     assert_eq!(run.scheduler.snapshot().window.rate_limit, None, "{report}");
     assert!(after.transfers_per_second > 10_000.0, "{report}");
 }
+
+/// As above, with pauses so far apart that few of them fall into any one time:
+/// each time that they are taken for a budget, the pace must not go lower.
+#[test]
+fn takes_no_rare_pause_for_a_budget() {
+    let model = || Model::Parallel {
+        units: 8,
+        base_ns: 1_000_000,
+        ns_per_byte: 0.0,
+    };
+    let mut load = Load::mix(&[16_384]);
+    load.foreground_depth = 0;
+    let mut run = Run::new(config(WindowConfig::Learned), model());
+    let mut last = 0.0;
+    for _ in 0..80 {
+        last = run.measure(&load, 1.2).transfers_per_second;
+        // Nothing completes for 600 ms.
+        run.now_ns += 600_000_000;
+    }
+    let limit = run.scheduler.snapshot().window.rate_limit;
+    println!("{last:.0}/s, {limit:?}");
+    assert!(last > 0.5 * 8_000.0, "{last:.0}/s, {limit:?}");
+}
