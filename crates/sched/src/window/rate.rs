@@ -94,6 +94,9 @@ struct Pace {
     factor: f64,
     /// Units that may go now; negative after urgent ones went without asking.
     tokens: f64,
+    /// Largest transfer of the lower levels, in units: it may overdraw by
+    /// itself, and all of that has to be paid back.
+    largest: f64,
     /// What the lower levels may send even then, in units.
     reserve: f64,
     filled_ns: u64,
@@ -127,6 +130,22 @@ pub(crate) struct Rate {
 }
 
 impl Pace {
+    fn new(now_ns: u64, limit: RateLimit) -> Pace {
+        Pace {
+            limit,
+            factor: 1.0,
+            tokens: 0.0,
+            largest: 0.0,
+            reserve: 0.0,
+            filled_ns: now_ns,
+            usual_ns: 0.0,
+            begin_ns: now_ns,
+            slow_anyway: false,
+            test_ns: now_ns + TEST_AFTER_NS_MIN,
+            test_after_ns: TEST_AFTER_NS_MIN,
+        }
+    }
+
     fn units(&self, bytes: f64) -> f64 {
         match self.limit.unit {
             RateUnit::Transfers => 1.0,
@@ -143,7 +162,8 @@ impl Pace {
         self.filled_ns = now_ns.max(self.filled_ns);
         let burst = (BURST_NS * self.per_ns()).max(1.0);
         let more = elapsed_ns * self.per_ns();
-        self.tokens = (self.tokens + more).clamp(-burst * DEBT_BURSTS, burst);
+        let debt_max = (burst * DEBT_BURSTS).max(self.largest);
+        self.tokens = (self.tokens + more).clamp(-debt_max, burst);
         self.reserve = (self.reserve + more * RESERVE).min(1.0_f64.max(burst * RESERVE));
     }
 }
@@ -188,10 +208,14 @@ impl Rate {
     /// Notes a transfer. Urgent ones do not ask [`has_room`](Rate::has_room).
     pub(crate) fn departed(&mut self, bytes: f64, urgent: bool) {
         if let Some(pace) = &mut self.pace {
-            if !urgent && pace.tokens <= 0.0 {
-                pace.reserve -= pace.units(bytes);
+            let units = pace.units(bytes);
+            if !urgent {
+                pace.largest = pace.largest.max(units);
+                if pace.tokens <= 0.0 {
+                    pace.reserve -= units;
+                }
             }
-            pace.tokens -= pace.units(bytes);
+            pace.tokens -= units;
         }
     }
 
@@ -284,18 +308,7 @@ impl Rate {
             self.ignore_until_ns = now_ns + self.ignore_ns;
             return;
         }
-        self.pace = Some(Pace {
-            limit: RateLimit { unit, per_second },
-            factor: 1.0,
-            tokens: 0.0,
-            reserve: 0.0,
-            filled_ns: now_ns,
-            usual_ns: 0.0,
-            begin_ns: now_ns,
-            slow_anyway: false,
-            test_ns: now_ns + TEST_AFTER_NS_MIN,
-            test_after_ns: TEST_AFTER_NS_MIN,
-        });
+        self.pace = Some(Pace::new(now_ns, RateLimit { unit, per_second }));
     }
 
     /// A budget that was lowered is met by a lower pace. If stalls go on under
@@ -310,5 +323,34 @@ impl Rate {
         };
         self.recognised_ns = now_ns;
         self.lowered > LOWERED_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of these takes a tenth of the budget of a second.
+    #[test]
+    fn large_transfers_keep_to_a_small_budget_of_bytes() {
+        const BYTES: f64 = 1_048_576.0;
+        let limit = RateLimit {
+            unit: RateUnit::Bytes,
+            per_second: 10.0 * BYTES,
+        };
+        let mut rate = Rate {
+            pace: Some(Pace::new(0, limit)),
+            ..Rate::default()
+        };
+        let mut transfers = 0;
+        // Ends before the first test.
+        for ms in 1..=9_000 {
+            rate.advance(ms * 1_000_000);
+            while rate.has_room() {
+                rate.departed(BYTES, false);
+                transfers += 1;
+            }
+        }
+        assert!((86..=93).contains(&transfers), "{transfers} in 9 s");
     }
 }
