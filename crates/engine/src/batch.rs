@@ -8,6 +8,7 @@ use crate::pending::{Identify, Pending, Shared};
 use crate::{IoBuf, IoBufMut};
 use iolane_sched::Level;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// Requests that are collected first and submitted together: the device's lock
@@ -203,9 +204,7 @@ impl Batch {
             }
         }
         // Outside of the lock: these run foreign code.
-        for (entry, cause) in refused {
-            refuse(entry, cause);
-        }
+        refuse_all(refused.into_iter());
     }
 
     fn pend<B: Send + 'static>(
@@ -251,13 +250,27 @@ fn refuse(entry: Entry, cause: Cause) {
     entry.completer.finish(Err(error));
 }
 
+/// A callback that panics must not keep the result from those behind it, whose
+/// owners may wait for it. The first panic goes on when all are told.
+fn refuse_all(refused: impl Iterator<Item = (Entry, Cause)>) {
+    let mut panic = None;
+    for (entry, cause) in refused {
+        let told = catch_unwind(AssertUnwindSafe(|| refuse(entry, cause)));
+        panic = panic.or(told.err());
+    }
+    if let Some(panic) = panic
+        && !std::thread::panicking()
+    {
+        resume_unwind(panic);
+    }
+}
+
 impl Drop for Batch {
     /// Without [`submit`](Batch::submit): everything in it completes with
     /// [`Cause::NotSubmitted`].
     fn drop(&mut self) {
-        for (entry, _) in self.entries.drain(..) {
-            refuse(entry, Cause::NotSubmitted);
-        }
+        let entries = self.entries.drain(..);
+        refuse_all(entries.map(|(entry, _)| (entry, Cause::NotSubmitted)));
     }
 }
 

@@ -141,3 +141,19 @@ fn a_batch_with_callbacks() {
     pages.sort_unstable();
     assert_eq!(pages, (0..32).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_refused_callback_that_panics_keeps_no_result_from_others() {
+    let (_engine, file, _folder) = one_file();
+    let mut batch = file.device().batch();
+    let then = |_: iolane::Completion<iolane::Buffer>| panic!("a callback's own panic");
+    batch
+        .read_then(&file, iolane::Buffer::new(PAGE), 0, Level::Normal, then)
+        .unwrap();
+    let pending = batch
+        .read(&file, iolane::Buffer::new(PAGE), 0, Level::Normal)
+        .unwrap();
+    let dropping = std::panic::AssertUnwindSafe(|| drop(batch));
+    assert!(std::panic::catch_unwind(dropping).is_err());
+    assert!(pending.is_done());
+}

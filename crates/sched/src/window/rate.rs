@@ -26,8 +26,10 @@ const PERIOD_NS_MAX: u64 = 2_000_000_000;
 const PACE: f64 = 0.985;
 /// Requests that may go at once after a pause, in time at the paced rate.
 const BURST_NS: f64 = 1_500_000.0;
-/// A pace under which nothing stalls for this long is right.
-const SETTLED_NS: u64 = 5_000_000_000;
+/// A pace under which nothing stalls for this long is right. Longer than the
+/// stalls that [`PERIODS`] of the longest kind need to be recognised again, or
+/// rare pauses would lower the pace without end.
+const SETTLED_NS: u64 = (PERIODS as u64 + 2) * PERIOD_NS_MAX;
 /// So often running, the pace is lowered because of stalls under it; then they
 /// are a false alarm...
 const LOWERED_MAX: u32 = 2;
@@ -48,9 +50,15 @@ const TEST_STEP: f64 = 1.01;
 const TEST_STEP_NS: u64 = 200_000_000;
 /// Without a stall up to this factor, there is no limit any more.
 const TEST_END: f64 = 1.25;
-/// A transfer this many times slower than the device's service time, or more,
-/// while a test runs, ends the test: the bucket begins to empty.
-const TEST_SLOW_SERVICE_TIMES: u64 = 40;
+/// A transfer this many times slower than is usual under the pace, or more,
+/// while a test runs, ends the test: the bucket begins to empty. The shortest
+/// latency would be no measure: where the page cache answers some of the reads,
+/// all others are far slower than it, and every test would end at once.
+const TEST_SLOW_TIMES: f64 = 40.0;
+/// For so long after a limit was recognised, what is slow was sent before.
+const LAG_NS: u64 = 1_000_000_000;
+/// Weight of one transfer in the usual latency.
+const USUAL_PART: f64 = 1.0 / 64.0;
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +94,20 @@ struct Pace {
     factor: f64,
     /// Units that may go now; negative after urgent ones went without asking.
     tokens: f64,
+    /// Largest transfer of the lower levels, in units: it may overdraw by
+    /// itself, and all of that has to be paid back.
+    largest: f64,
     /// What the lower levels may send even then, in units.
     reserve: f64,
     filled_ns: u64,
+    /// Moving average of the latency while no test runs; of one that stalled
+    /// only as much as makes a stall.
+    usual_ns: f64,
+    begin_ns: u64,
+    /// Transfers are slow now and then although no test runs. Then they do not
+    /// end a test either: each would be, and the pace would stay for ever. If
+    /// the limit still holds, it is recognised anew.
+    slow_anyway: bool,
     test_ns: u64,
     test_after_ns: u64,
 }
@@ -111,6 +130,22 @@ pub(crate) struct Rate {
 }
 
 impl Pace {
+    fn new(now_ns: u64, limit: RateLimit) -> Pace {
+        Pace {
+            limit,
+            factor: 1.0,
+            tokens: 0.0,
+            largest: 0.0,
+            reserve: 0.0,
+            filled_ns: now_ns,
+            usual_ns: 0.0,
+            begin_ns: now_ns,
+            slow_anyway: false,
+            test_ns: now_ns + TEST_AFTER_NS_MIN,
+            test_after_ns: TEST_AFTER_NS_MIN,
+        }
+    }
+
     fn units(&self, bytes: f64) -> f64 {
         match self.limit.unit {
             RateUnit::Transfers => 1.0,
@@ -127,7 +162,8 @@ impl Pace {
         self.filled_ns = now_ns.max(self.filled_ns);
         let burst = (BURST_NS * self.per_ns()).max(1.0);
         let more = elapsed_ns * self.per_ns();
-        self.tokens = (self.tokens + more).clamp(-burst * DEBT_BURSTS, burst);
+        let debt_max = (burst * DEBT_BURSTS).max(self.largest);
+        self.tokens = (self.tokens + more).clamp(-debt_max, burst);
         self.reserve = (self.reserve + more * RESERVE).min(1.0_f64.max(burst * RESERVE));
     }
 }
@@ -172,10 +208,14 @@ impl Rate {
     /// Notes a transfer. Urgent ones do not ask [`has_room`](Rate::has_room).
     pub(crate) fn departed(&mut self, bytes: f64, urgent: bool) {
         if let Some(pace) = &mut self.pace {
-            if !urgent && pace.tokens <= 0.0 {
-                pace.reserve -= pace.units(bytes);
+            let units = pace.units(bytes);
+            if !urgent {
+                pace.largest = pace.largest.max(units);
+                if pace.tokens <= 0.0 {
+                    pace.reserve -= units;
+                }
             }
-            pace.tokens -= pace.units(bytes);
+            pace.tokens -= units;
         }
     }
 
@@ -199,7 +239,15 @@ impl Rate {
 
     fn end_test_if_slow(&mut self, now_ns: u64, latency_ns: u64, service_ns: u64) {
         let Some(pace) = &mut self.pace else { return };
-        if pace.factor > 1.0 && latency_ns > TEST_SLOW_SERVICE_TIMES * service_ns {
+        let slow_ns = TEST_SLOW_TIMES * pace.usual_ns.max(service_ns as f64);
+        let slow = latency_ns as f64 > slow_ns;
+        if pace.factor <= 1.0 {
+            pace.slow_anyway |= slow && now_ns - pace.begin_ns > LAG_NS;
+            let latency_ns = latency_ns.min(STALL_NS_MIN) as f64;
+            pace.usual_ns += (latency_ns - pace.usual_ns) * USUAL_PART;
+            return;
+        }
+        if slow && !pace.slow_anyway {
             pace.factor = 1.0;
             pace.test_after_ns = (pace.test_after_ns * 2).min(TEST_AFTER_NS_MAX);
             pace.test_ns = now_ns + pace.test_after_ns;
@@ -260,15 +308,7 @@ impl Rate {
             self.ignore_until_ns = now_ns + self.ignore_ns;
             return;
         }
-        self.pace = Some(Pace {
-            limit: RateLimit { unit, per_second },
-            factor: 1.0,
-            tokens: 0.0,
-            reserve: 0.0,
-            filled_ns: now_ns,
-            test_ns: now_ns + TEST_AFTER_NS_MIN,
-            test_after_ns: TEST_AFTER_NS_MIN,
-        });
+        self.pace = Some(Pace::new(now_ns, RateLimit { unit, per_second }));
     }
 
     /// A budget that was lowered is met by a lower pace. If stalls go on under
@@ -283,5 +323,34 @@ impl Rate {
         };
         self.recognised_ns = now_ns;
         self.lowered > LOWERED_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of these takes a tenth of the budget of a second.
+    #[test]
+    fn large_transfers_keep_to_a_small_budget_of_bytes() {
+        const BYTES: f64 = 1_048_576.0;
+        let limit = RateLimit {
+            unit: RateUnit::Bytes,
+            per_second: 10.0 * BYTES,
+        };
+        let mut rate = Rate {
+            pace: Some(Pace::new(0, limit)),
+            ..Rate::default()
+        };
+        let mut transfers = 0;
+        // Ends before the first test.
+        for ms in 1..=9_000 {
+            rate.advance(ms * 1_000_000);
+            while rate.has_room() {
+                rate.departed(BYTES, false);
+                transfers += 1;
+            }
+        }
+        assert!((86..=93).contains(&transfers), "{transfers} in 9 s");
     }
 }

@@ -21,6 +21,13 @@ pub enum Model {
         base_ns: u64,
         ns_per_byte: f64,
     },
+    /// As `Parallel`, behind a page cache that has this share of what is read.
+    Cached {
+        hit_share: f64,
+        hit_ns: u64,
+        units: usize,
+        base_ns: u64,
+    },
     /// `transfers` (or, if not 0, `bytes`) in each slice of time, at full
     /// speed; then everything waits for the next slice.
     Budget {
@@ -51,7 +58,7 @@ pub struct Device {
 impl Device {
     pub fn new(model: Model) -> Device {
         let units = match model {
-            Model::Parallel { units, .. } => units,
+            Model::Parallel { units, .. } | Model::Cached { units, .. } => units,
             _ => 0,
         };
         Device {
@@ -69,7 +76,7 @@ impl Device {
     }
 
     pub fn set_model(&mut self, model: Model) {
-        if let Model::Parallel { units, .. } = model {
+        if let Model::Parallel { units, .. } | Model::Cached { units, .. } = model {
             self.free.resize(units, 0);
         }
         self.model = model;
@@ -92,11 +99,19 @@ impl Device {
                 ..
             } => {
                 let cost = ((base_ns as f64 + bytes as f64 * ns_per_byte) * jitter) as u64;
-                let unit = (0..self.free.len())
-                    .min_by_key(|&unit| self.free[unit])
-                    .expect("a device has a unit");
-                self.free[unit] = self.free[unit].max(now_ns) + cost;
-                self.done.push(Reverse((self.free[unit], id)));
+                self.occupy(now_ns, id, cost);
+            }
+            Model::Cached {
+                hit_share,
+                hit_ns,
+                base_ns,
+                ..
+            } => {
+                if self.random() < hit_share {
+                    self.done.push(Reverse((now_ns + hit_ns, id)));
+                } else {
+                    self.occupy(now_ns, id, (base_ns as f64 * jitter) as u64);
+                }
             }
             Model::Batches {
                 doorbell_ns,
@@ -139,6 +154,15 @@ impl Device {
                 self.done.push(Reverse((at, id)));
             }
         }
+    }
+
+    /// Keeps the unit that is free first busy for `cost` nanoseconds.
+    fn occupy(&mut self, now_ns: u64, id: u64, cost: u64) {
+        let unit = (0..self.free.len())
+            .min_by_key(|&unit| self.free[unit])
+            .expect("a device has a unit");
+        self.free[unit] = self.free[unit].max(now_ns) + cost;
+        self.done.push(Reverse((self.free[unit], id)));
     }
 
     fn refill(&mut self, slice: u64, transfers: u64, bytes: u64) {

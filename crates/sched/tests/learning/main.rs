@@ -304,3 +304,49 @@ fn takes_no_pause_for_a_budget() {
     println!("fixed {fixed:.0}, learned {learned:.0} bytes/s");
     assert!(learned > 0.85 * fixed, "{learned:.0} of {fixed:.0} bytes/s");
 }
+
+/// The same where the page cache answers part of the reads: beside its few
+/// microseconds every read of the device looks slow.
+#[test]
+fn notices_that_a_budget_is_gone_behind_a_cache() {
+    let mut load = Load::mix(&[16_384]);
+    load.foreground_every_ns = 2_000_000;
+    let mut run = Run::new(config(WindowConfig::Learned), capped());
+    run.measure(&load, 2.0);
+    assert!(run.scheduler.snapshot().window.rate_limit.is_some());
+    run.device.set_model(Model::Cached {
+        hit_share: 0.1,
+        hit_ns: 2_000,
+        units: 4,
+        base_ns: 200_000,
+    });
+    run.measure(&load, 30.0);
+    let after = run.measure(&load, 1.0);
+    let report = show("after", &after);
+    println!("{report}");
+    assert_eq!(run.scheduler.snapshot().window.rate_limit, None, "{report}");
+    assert!(after.transfers_per_second > 10_000.0, "{report}");
+}
+
+/// As above, with pauses so far apart that few of them fall into any one time:
+/// each time that they are taken for a budget, the pace must not go lower.
+#[test]
+fn takes_no_rare_pause_for_a_budget() {
+    let model = || Model::Parallel {
+        units: 8,
+        base_ns: 1_000_000,
+        ns_per_byte: 0.0,
+    };
+    let mut load = Load::mix(&[16_384]);
+    load.foreground_depth = 0;
+    let mut run = Run::new(config(WindowConfig::Learned), model());
+    let mut last = 0.0;
+    for _ in 0..80 {
+        last = run.measure(&load, 1.2).transfers_per_second;
+        // Nothing completes for 600 ms.
+        run.now_ns += 600_000_000;
+    }
+    let limit = run.scheduler.snapshot().window.rate_limit;
+    println!("{last:.0}/s, {limit:?}");
+    assert!(last > 0.5 * 8_000.0, "{last:.0}/s, {limit:?}");
+}
