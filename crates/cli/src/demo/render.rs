@@ -50,11 +50,17 @@ pub fn html(outcome: &DemoOutcome) -> Vec<Section> {
             .text(conclusion(outcome))
             .table(query_table(outcome))
             .text(explanation()),
-        Section::new("A query's read").chart(bars.svg()),
+        Section::new("A query's read")
+            .text(["The time that only one read in a hundred exceeds."])
+            .chart(bars.svg()),
         Section::new("How many reads are slow")
             .text(["Share of a query's reads that took longer than a given time."])
             .chart(latency_cdf("time of a read", &histograms)),
-        outcome.mix.latency_against_throughput(),
+        outcome
+            .mix
+            .latency_against_throughput()
+            .titled("A query's waiting against the disk's work")
+            .text(["noop: without priorities. lanes: with iolane. The foreground is the query."]),
         Section::new(format!("Your disk: {}", outcome.disk)).table(disk_table(outcome)),
     ];
     sections.extend(outcome.sweep.charts());

@@ -67,7 +67,7 @@ fn the_page_has_every_plot() {
     for title in [
         "In short",
         "A query's read",
-        "Foreground latency against total throughput",
+        "A query's waiting against the disk's work",
         "Throughput",
         "All figures of the disk",
     ] {
