@@ -1,8 +1,8 @@
 //! `iolane demo`: what priorities gain on this machine's disk, in a minute and
 //! in plain words.
 //!
-//! It measures nothing itself: it is a short [`sweep`](crate::bench::sweep) and
-//! a [`mix`](crate::bench::mix) with defaults for this purpose, shown together.
+//! It measures nothing itself: it is a short [`sweep`] and a [`mix`] with
+//! defaults for this purpose, shown together.
 
 mod render;
 
