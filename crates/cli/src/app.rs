@@ -27,21 +27,52 @@ use crate::target::Target;
 /// What it returns goes to standard output.
 type Run = Box<dyn Fn(&ArgMatches, &str, &Session, Style) -> Result<String, Failure>>;
 
-/// A sub-command of `iolane bench`, with what measures for it.
+/// A sub-command, with what measures for it.
 pub struct BenchCommand {
+    place: Place,
     command: Command,
     run: Run,
 }
 
-/// Puts a sub-command together with the function that measures for it.
+/// Under which word a sub-command stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// `iolane NAME`
+    Top,
+    /// `iolane bench NAME`
+    Bench,
+}
+
+impl Place {
+    fn title(self, name: &str) -> String {
+        match self {
+            Self::Top => format!("iolane {name}"),
+            Self::Bench => format!("iolane bench {name}"),
+        }
+    }
+}
+
+/// Puts a sub-command of `iolane bench` together with the function that
+/// measures for it.
 pub fn bench<B: Bench>(measure: Measure<B>) -> BenchCommand {
+    place::<B>(Place::Bench, measure)
+}
+
+/// The same for a command that stands beside `bench`.
+pub fn top<B: Bench>(measure: Measure<B>) -> BenchCommand {
+    place::<B>(Place::Top, measure)
+}
+
+fn place<B: Bench>(place: Place, measure: Measure<B>) -> BenchCommand {
     BenchCommand {
+        place,
         // Last, as the comments of flattened option groups would replace it.
         command: B::Arguments::augment_args(Command::new(B::NAME))
             .about(B::ABOUT)
             .long_about(None),
         run: Box::new(move |matches, line, session, style| {
-            run_bench::<B>(matches, line, session, style, measure)
+            let title = place.title(B::NAME);
+            run_bench::<B>(matches, &Heading { title, line }, session, style, measure)
         }),
     }
 }
@@ -105,17 +136,22 @@ pub fn run(
 }
 
 fn command(commands: &[BenchCommand]) -> Command {
+    let at = |place| {
+        let entries = commands.iter().filter(move |entry| entry.place == place);
+        entries.map(|entry| entry.command.clone())
+    };
     let bench = Command::new("bench")
         .about("Measure a disk, and what schedulers make of it")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommands(commands.iter().map(|entry| entry.command.clone()));
+        .subcommands(at(Place::Bench));
     Command::new("iolane")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Prioritized asynchronous I/O for databases: measure a disk, and what priorities gain on it")
         .after_help(EXIT_CODES)
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .subcommands(at(Place::Top))
         .subcommand(bench)
 }
 
@@ -129,13 +165,14 @@ fn dispatch(
     session: &Session,
     style: Style,
 ) -> Result<String, Failure> {
-    let chosen = matches
-        .subcommand_matches("bench")
-        .and_then(ArgMatches::subcommand);
-    let Some((entry, matches)) = chosen.and_then(|(name, matches)| {
+    let chosen = match matches.subcommand() {
+        Some(("bench", matches)) => matches.subcommand().map(|chosen| (Place::Bench, chosen)),
+        other => other.map(|chosen| (Place::Top, chosen)),
+    };
+    let Some((entry, matches)) = chosen.and_then(|(place, (name, matches))| {
         let entry = commands
             .iter()
-            .find(|entry| entry.command.get_name() == name)?;
+            .find(|entry| entry.place == place && entry.command.get_name() == name)?;
         Some((entry, matches))
     }) else {
         return Err(Failure::usage(
@@ -187,9 +224,16 @@ fn usage(error: &clap::Error) -> Failure {
     Failure::usage(message.trim(), hints.join(" "))
 }
 
+/// What stands above a result.
+struct Heading<'a> {
+    title: String,
+    /// The command line.
+    line: &'a str,
+}
+
 fn run_bench<B: Bench>(
     matches: &ArgMatches,
-    line: &str,
+    heading: &Heading<'_>,
     session: &Session,
     style: Style,
     measure: Measure<B>,
@@ -204,7 +248,7 @@ fn run_bench<B: Bench>(
         .map(|request| Target::prepare(&request, session))
         .transpose()?;
     B::check(&mut options, target.as_ref(), session)?;
-    let environment = Environment::read(&session.paths, target.as_ref(), line.to_owned());
+    let environment = Environment::read(&session.paths, target.as_ref(), heading.line.to_owned());
     let mut outcome = measure(&options, target.as_ref(), session)?;
     for _ in 1..repeat {
         outcome.merge(measure(&options, target.as_ref(), session)?);
@@ -212,8 +256,7 @@ fn run_bench<B: Bench>(
     session.stop.check()?;
     let warnings = session.warnings();
     if let Some(report) = &output.report {
-        let title = format!("iolane bench {}", B::NAME);
-        let page = page(&title, &environment, &warnings, &outcome.html());
+        let page = page(&heading.title, &environment, &warnings, &outcome.html());
         write_file(report, &page)?;
     }
     let text = match output.output_format {

@@ -9,6 +9,7 @@ pub mod app;
 pub mod args;
 pub mod bench;
 pub mod cleanup;
+pub mod demo;
 pub mod environment;
 pub mod error;
 pub mod inflight;

@@ -10,6 +10,7 @@ use iolane_cli::bench::commit::{self, Commit};
 use iolane_cli::bench::hugepages::{self, Hugepages};
 use iolane_cli::bench::mix::{self, Mix};
 use iolane_cli::bench::sweep::{self, Sweep};
+use iolane_cli::demo::{self, Demo};
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::text::Style;
 use iolane_cli::system::SystemPaths;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
     let style = Style::detect(stdout.is_terminal(), no_color.as_deref());
     ExitCode::from(app::run(
         vec![
+            app::top::<Demo>(demo::measure),
             app::bench::<Batch>(batch::measure),
             app::bench::<Commit>(commit::measure),
             app::bench::<Hugepages>(hugepages::measure),

@@ -159,7 +159,7 @@ fn every_backend_and_operation_sweeps() {
                     said.contains(backend) && said.contains("--backend"),
                     "{said}"
                 );
-                eprintln!("skipped: {said}");
+                iolane_testing::skipped(said);
                 continue;
             }
             let document = document(&output);

@@ -233,7 +233,7 @@ fn a_file_system_without_direct_io_is_named() {
     // have no such file.
     let path = "/sys/kernel/btf/vmlinux";
     if !Path::new(path).exists() {
-        eprintln!("skipped: no {path} here");
+        iolane_testing::skipped(format_args!("no {path} here"));
         return;
     }
     let directory = scratch();

@@ -2,34 +2,14 @@
 //! or handle, and the fast path none.
 
 mod common;
+mod sys;
 
 use common::{PAGE, folder, numbered, open};
 use iolane::{Buffer, Engine, File, Level, Policy};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// Counts allocations.
-struct Counting;
-
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: all calls go to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: sys::Counting = sys::Counting;
 
 const PAGES: usize = 64;
 const DEPTH: usize = 32;
@@ -72,20 +52,20 @@ fn a_request_allocates_its_callback_only() {
     let folder = folder();
     let file = open(&engine, &numbered(&folder, PAGES), true);
     run(&file);
-    let before = COUNT.load(Ordering::Relaxed);
+    let before = sys::allocations();
     run(&file);
-    let allocations = COUNT.load(Ordering::Relaxed) - before;
+    let allocations = sys::allocations() - before;
     let requests = DEPTH * READS_EACH;
     println!("{allocations} allocations for {requests} requests");
     assert!(allocations <= requests + DEPTH + SLACK, "{allocations}");
 
     let mut buffer = Buffer::new(PAGE);
     file.read_at(&mut buffer, 0, Level::Foreground).unwrap();
-    let before = COUNT.load(Ordering::Relaxed);
+    let before = sys::allocations();
     for _ in 0..1000 {
         file.read_at(&mut buffer, 0, Level::Foreground).unwrap();
     }
-    let allocations = COUNT.load(Ordering::Relaxed) - before;
+    let allocations = sys::allocations() - before;
     assert!(
         allocations <= SLACK / 2,
         "{allocations} in 1000 blocking reads"

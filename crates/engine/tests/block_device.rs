@@ -4,45 +4,15 @@ mod common;
 
 use common::{BACKENDS, PAGE, engine, folder};
 use iolane::{Buffer, Level, OpenError, OpenOptions, Policy};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// Detaches when dropped, also on a panic.
-struct Loop(PathBuf);
-
-impl Loop {
-    fn new(file: &Path) -> Option<Loop> {
-        let output = Command::new("losetup")
-            .args(["--find", "--show"])
-            .arg(file)
-            .output()
-            .ok()?;
-        let name = String::from_utf8(output.stdout).ok()?;
-        output
-            .status
-            .success()
-            .then(|| Loop(PathBuf::from(name.trim())))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup")
-            .arg("--detach")
-            .arg(&self.0)
-            .status();
-    }
-}
+use iolane_testing::{LoopDevice, skipped};
 
 #[test]
 fn a_block_device_is_read_and_written() {
     const BYTES: u64 = 1 << 20;
     let folder = folder();
-    let path = folder.path().join("disk");
-    std::fs::write(&path, vec![0; BYTES as usize]).unwrap();
-    let Some(device) = Loop::new(&path) else {
-        eprintln!("SKIPPED: a loop device needs root and losetup");
-        return;
+    let device = match LoopDevice::new(folder.path(), BYTES) {
+        Ok(device) => device,
+        Err(why) => return skipped(why),
     };
     for backend in BACKENDS {
         let Some(engine) = engine(backend, Policy::Lanes) else {
@@ -50,13 +20,12 @@ fn a_block_device_is_read_and_written() {
         };
         let mut options = OpenOptions::new();
         options.read(true).write(true).direct(true).exclusive(true);
-        let file = engine.open(&device.0, &options).unwrap();
+        let file = engine.open(device.path(), &options).unwrap();
         assert!(file.is_block_device() && file.is_direct());
         assert_eq!(file.size().unwrap(), BYTES);
-        let name = device.0.file_name().unwrap().to_str().unwrap();
-        assert_eq!(file.device().info().name, name);
+        assert_eq!(file.device().info().name, device.name());
 
-        let busy = engine.open(&device.0, &options).unwrap_err();
+        let busy = engine.open(device.path(), &options).unwrap_err();
         let OpenError::Open { source, .. } = &busy else {
             panic!("{busy}");
         };
@@ -75,7 +44,10 @@ fn a_block_device_is_read_and_written() {
         let error = beyond.result.unwrap_err();
         assert_eq!(error.os_error(), Some(libc::ENOSPC), "{error}");
         let error = engine
-            .open(&device.0, options.clone().exclusive(false).size(2 * BYTES))
+            .open(
+                device.path(),
+                options.clone().exclusive(false).size(2 * BYTES),
+            )
             .unwrap_err();
         assert!(matches!(error, OpenError::Size { .. }), "{error}");
     }

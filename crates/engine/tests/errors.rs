@@ -200,7 +200,7 @@ fn a_full_filesystem_reaches_the_writer() {
         .arg(folder.path())
         .status();
     if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: mounting a tmpfs needs root");
+        iolane_testing::skipped("mounting a tmpfs needs root");
         return;
     }
     let mount = Mounted(folder.path());

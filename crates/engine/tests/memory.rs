@@ -3,35 +3,14 @@
 //! 3534 MB with static tables).
 
 mod common;
+mod sys;
 
 use common::folder;
 use iolane::{Buffer, Engine, Level, OpenOptions, Policy, WindowConfig};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Counts the bytes allocated.
-struct Counting;
-
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: all calls go to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: sys::Counting = sys::Counting;
 
 const FILES: usize = 150;
 const THREADS: usize = 120;
@@ -42,7 +21,7 @@ const LIMIT: usize = 1 << 20;
 #[test]
 fn memory_follows_the_outstanding_requests() {
     let folder = folder();
-    let before = BYTES.load(Ordering::Relaxed);
+    let before = sys::allocated_bytes();
     let engine = Engine::builder().policy(Policy::Noop).build().unwrap();
     let files: Vec<_> = (0..FILES)
         .map(|n| {
@@ -53,7 +32,7 @@ fn memory_follows_the_outstanding_requests() {
                 .unwrap()
         })
         .collect();
-    let files_bytes = BYTES.load(Ordering::Relaxed) - before;
+    let files_bytes = sys::allocated_bytes() - before;
     let device = files[0].device();
     device.set_window(WindowConfig::Fixed(32)).unwrap();
 
@@ -81,13 +60,13 @@ fn memory_follows_the_outstanding_requests() {
     });
 
     let buffers: Vec<_> = (0..OUTSTANDING).map(|_| Buffer::new(BLOCK)).collect();
-    let with_buffers = BYTES.load(Ordering::Relaxed);
+    let with_buffers = sys::allocated_bytes();
     let pending: Vec<_> = buffers
         .into_iter()
         .enumerate()
         .map(|(n, buffer)| files[n % FILES].read(buffer, 0, Level::Background).unwrap())
         .collect();
-    let (all, buffer_bytes) = (BYTES.load(Ordering::Relaxed), OUTSTANDING * BLOCK);
+    let (all, buffer_bytes) = (sys::allocated_bytes(), OUTSTANDING * BLOCK);
     // Between the two, requests were added: their tables and handles.
     assert!(all > with_buffers);
     let engine_bytes = all - before - buffer_bytes;

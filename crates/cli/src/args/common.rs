@@ -60,7 +60,8 @@ pub struct TargetArgs {
     pub destructive: bool,
 }
 
-fn target_size(text: &str) -> Result<u64, String> {
+/// How much of a target is used.
+pub fn target_size(text: &str) -> Result<u64, String> {
     size::parse_within(text, 1 << 20, 1 << 50)
 }
 

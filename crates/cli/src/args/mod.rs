@@ -5,6 +5,7 @@ pub mod batch;
 pub mod choices;
 pub mod commit;
 pub mod common;
+pub mod demo;
 pub mod duration;
 pub mod hugepages;
 pub mod list;

@@ -295,6 +295,18 @@ pub struct MixOutcome {
     pub runs: Vec<MixRun>,
 }
 
+impl MixOutcome {
+    /// All figures, and what they come to.
+    pub fn result(&self) -> Section {
+        render::result(self)
+    }
+
+    /// The picture that compares schedulers.
+    pub fn latency_against_throughput(&self) -> Section {
+        render::latency_against_throughput(self)
+    }
+}
+
 /// The sub-command.
 pub struct Mix;
 

@@ -175,6 +175,22 @@ impl Outcome for SweepOutcome {
     }
 
     fn html(&self) -> Vec<Section> {
+        let mut sections = vec![self.result()];
+        sections.extend(self.charts());
+        sections
+    }
+}
+
+impl SweepOutcome {
+    /// All figures, and the knee in words.
+    pub fn result(&self) -> Section {
+        Section::new("Result")
+            .text(self.sentences())
+            .table(self.table())
+    }
+
+    /// Throughput and latency by depth.
+    pub fn charts(&self) -> Vec<Section> {
         let points = |value: fn(&SweepRun) -> f64| -> Vec<(f64, f64)> {
             self.runs
                 .iter()
@@ -184,9 +200,6 @@ impl Outcome for SweepOutcome {
         let depth_axis = || Axis::log2("requests outstanding");
         let latency = |name: &str, value| Series::new(name, points(value));
         vec![
-            Section::new("Result")
-                .text(self.sentences())
-                .table(self.table()),
             Section::new("Throughput").chart(
                 LineChart {
                     x: depth_axis(),
@@ -218,9 +231,6 @@ impl Outcome for SweepOutcome {
             ),
         ]
     }
-}
-
-impl SweepOutcome {
     fn table(&self) -> Table {
         let mut table = Table::new(
             0,

@@ -20,6 +20,13 @@ impl Section {
         }
     }
 
+    /// Under another heading.
+    #[must_use]
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
     #[must_use]
     pub fn text<T: Into<String>>(mut self, sentences: impl IntoIterator<Item = T>) -> Self {
         for sentence in sentences {

@@ -144,7 +144,7 @@ mod tests {
                     forbidden.contains(&error.raw_os_error().unwrap()),
                     "{error}"
                 );
-                eprintln!("skipped: {error}");
+                iolane_testing::skipped(error);
                 return;
             }
         };

@@ -26,8 +26,21 @@ pub enum SharedPages {
 }
 
 /// Anonymous shared memory, populated; unmapped on drop.
+///
+/// Base pages have last-level page tables that describe nothing else.
+/// Otherwise some of their entries would find room in tables that a child has
+/// already, for what lies beside the cache, and the growth that is measured
+/// would come out too small.
 #[derive(Debug)]
 pub struct SharedCache {
+    start: NonNull<u8>,
+    len: usize,
+    /// With room on both sides that is never touched.
+    _mapping: Mapping,
+}
+
+#[derive(Debug)]
+struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
@@ -45,11 +58,18 @@ impl SharedCache {
             }
             SharedPages::Plain | SharedPages::Transparent => 0,
         };
+        // The kernel aligns huge pages by itself, and would reserve some for
+        // the room on the sides.
+        let alignment = match pages {
+            SharedPages::HugeTlb { .. } => 1,
+            SharedPages::Plain | SharedPages::Transparent => table_maps_bytes(),
+        };
+        let mapped_len = len + 2 * (alignment - 1);
         // SAFETY: without MAP_FIXED the kernel picks unused addresses.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                len,
+                mapped_len,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_ANONYMOUS | size_flags,
                 -1,
@@ -60,7 +80,18 @@ impl SharedCache {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).expect("mmap never maps address 0 by itself");
-        let cache = SharedCache { start, len };
+        let mapping = Mapping {
+            start,
+            len: mapped_len,
+        };
+        let address = start.as_ptr() as usize;
+        let gap = address.next_multiple_of(alignment) - address;
+        let cache = SharedCache {
+            // SAFETY: less than `alignment` from the start, and so inside.
+            start: unsafe { start.add(gap) },
+            len,
+            _mapping: mapping,
+        };
         match pages {
             // A kernel without transparent huge pages refuses both advices
             // with EINVAL, and gives base pages either way.
@@ -93,7 +124,7 @@ impl SharedCache {
     }
 
     fn advise(&self, advice: libc::c_int) -> io::Result<()> {
-        // SAFETY: exactly the mapping; no advice used here discards contents.
+        // SAFETY: inside the mapping; no advice used here discards contents.
         let rc = unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, advice) };
         if rc == 0 {
             Ok(())
@@ -103,7 +134,7 @@ impl SharedCache {
     }
 }
 
-impl Drop for SharedCache {
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped by this value, and only its children use it, each in
         // an address space of its own.
@@ -189,6 +220,12 @@ unsafe fn child(start: *const u8, len: usize, stride: usize, fd: libc::c_int) ->
     unsafe { libc::_exit(0) }
 }
 
+/// How much one last-level page table maps: it is one base page of entries of
+/// 8 bytes.
+fn table_maps_bytes() -> usize {
+    base_page_bytes() / 8 * base_page_bytes()
+}
+
 /// Base page size: 4 KiB, on aarch64 also 16 or 64 KiB.
 pub fn base_page_bytes() -> usize {
     // SAFETY: sysconf has no memory preconditions.
@@ -211,6 +248,20 @@ mod tests {
         assert!(Path::new(&proc).exists());
         drop(child);
         assert!(!Path::new(&proc).exists());
+    }
+
+    #[test]
+    fn nothing_else_is_in_the_page_tables() {
+        let table_bytes = table_maps_bytes();
+        for len in [base_page_bytes(), table_bytes + base_page_bytes()] {
+            let cache = SharedCache::map(len, SharedPages::Plain).unwrap();
+            let own = cache.addresses();
+            assert!(own.start.is_multiple_of(table_bytes));
+            let mapped = cache._mapping.start.as_ptr() as usize;
+            let mapped = mapped..mapped + cache._mapping.len;
+            assert!(mapped.start <= own.start);
+            assert!(own.end.next_multiple_of(table_bytes) <= mapped.end);
+        }
     }
 
     #[test]

@@ -139,7 +139,7 @@ fn writing_to_an_existing_file_needs_consent() {
 #[test]
 fn a_file_without_permission_is_refused() {
     if crate::sys::file::is_root() {
-        eprintln!("skipped: root may read everything");
+        iolane_testing::skipped("root may read everything");
         return;
     }
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -267,7 +267,7 @@ fn the_device_of_the_root_file_system_is_refused() {
     let session = Session::quiet();
     let device = DeviceNumber::from_raw(fs::metadata("/").unwrap().dev());
     if disk_of(&session, device).is_none() {
-        eprintln!("skipped: the root file system lies on no block device");
+        iolane_testing::skipped("the root file system lies on no block device");
         return;
     }
     let error = device::check_unused(Path::new("/dev/root"), device, &session).unwrap_err();
@@ -282,7 +282,7 @@ fn a_scratch_file_takes_direct_transfers() {
     request.direct = true;
     let target = match Target::prepare(&request, &Session::quiet()) {
         Err(Failure::Target(TargetError::NoDirectIo { filesystem, .. })) => {
-            eprintln!("skipped: {filesystem} on /var/tmp takes no direct I/O");
+            iolane_testing::skipped(format_args!("{filesystem} on /var/tmp takes no direct I/O"));
             return;
         }
         result => result.unwrap(),

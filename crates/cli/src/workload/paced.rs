@@ -76,7 +76,9 @@ pub fn run(
         last_end = last_end.max(returned.measured_end.unwrap_or(last_end));
         returned.buffer
     };
-    let start = Instant::now();
+    // A thread that gets its processor late owes what the measured time began
+    // without: it is as late as any other delay.
+    let start = Instant::now().min(control.from);
     let intended = |number: u64| start + Duration::from_secs_f64(number as f64 / rate_per_second);
     let mut number = 0;
     while intended(number) < control.until && wait_for(intended(number), control) {

@@ -37,7 +37,7 @@ pub fn engine(backend: BackendKind, policy: Policy) -> Option<Engine> {
     match file.device().backend() {
         Ok(_) => Some(engine),
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            iolane_testing::skipped(error);
             None
         }
     }

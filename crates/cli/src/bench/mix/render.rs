@@ -24,13 +24,7 @@ pub fn text(outcome: &MixOutcome, style: Style) -> String {
 }
 
 pub fn html(outcome: &MixOutcome) -> Vec<Section> {
-    let mut sections = vec![
-        Section::new("Result")
-            .text([outcome.description.clone()])
-            .text(conclusions(outcome))
-            .table(table(outcome))
-            .text(facts(outcome)),
-    ];
+    let mut sections = vec![result(outcome)];
     if outcome
         .runs
         .iter()
@@ -39,11 +33,7 @@ pub fn html(outcome: &MixOutcome) -> Vec<Section> {
         sections.push(share_section(outcome));
         return sections;
     }
-    sections.push(
-        Section::new("Foreground latency against total throughput")
-            .text(["Better is lower (less waiting) and further right (more work done)."])
-            .chart(picture(outcome).svg()),
-    );
+    sections.push(latency_against_throughput(outcome));
     let named: Vec<&MixRun> = named_runs(outcome).collect();
     sections.push(
         Section::new("Foreground p99 latency").chart(
@@ -70,6 +60,20 @@ pub fn html(outcome: &MixOutcome) -> Vec<Section> {
             .chart(latency_cdf("foreground latency", &histograms)),
     );
     sections
+}
+
+pub fn result(outcome: &MixOutcome) -> Section {
+    Section::new("Result")
+        .text([outcome.description.clone()])
+        .text(conclusions(outcome))
+        .table(table(outcome))
+        .text(facts(outcome))
+}
+
+pub fn latency_against_throughput(outcome: &MixOutcome) -> Section {
+    Section::new("Foreground latency against total throughput")
+        .text(["Better is lower (less waiting) and further right (more work done)."])
+        .chart(picture(outcome).svg())
 }
 
 fn named_runs(outcome: &MixOutcome) -> impl Iterator<Item = &MixRun> {

@@ -79,7 +79,10 @@ impl Scratch {
         match self.open(libc::O_DIRECT) {
             Ok(file) => Some(file),
             Err(error) => {
-                eprintln!("skipped: no O_DIRECT in {}: {error}", self.path.display());
+                iolane_testing::skipped(format_args!(
+                    "no O_DIRECT in {}: {error}",
+                    self.path.display()
+                ));
                 None
             }
         }

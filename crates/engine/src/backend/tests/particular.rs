@@ -18,7 +18,7 @@ fn uring_uses_registered_buffers() {
     let mut backend = opened(BackendKind::Uring, CAPACITY);
     let report = backend.register_buffers(&[inside.region()]);
     if report.refusal.is_some() {
-        eprintln!("skipped: {report:?}");
+        iolane_testing::skipped(format_args!("{report:?}"));
         return;
     }
     assert_eq!(report.bytes as usize, 4 * BLOCK);
@@ -84,7 +84,7 @@ fn uring_works_in_every_mode() {
         let mut backend = match UringBackend::with_modes(&[mode], 2 * CAPACITY) {
             Ok(backend) => backend,
             Err(reason) => {
-                eprintln!("skipped: {mode}: {reason}");
+                iolane_testing::skipped(format_args!("{mode}: {reason}"));
                 continue;
             }
         };

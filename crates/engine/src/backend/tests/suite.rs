@@ -70,7 +70,7 @@ fn a_full_file_system_gives_a_short_write_first(kind: BackendKind) {
     let mounted = thread::spawn(move || {
         let dir = path.parent().expect("a directory");
         if let Err(error) = fixture::mount_private_tmpfs(dir, BLOCKS * BLOCK) {
-            eprintln!("skipped: no tmpfs of our own: {error}");
+            iolane_testing::skipped(format_args!("no tmpfs of our own: {error}"));
             return;
         }
         let file = File::create_new(&path).expect("file");

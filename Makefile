@@ -1,0 +1,34 @@
+# What is done with this repository. `make help` lists it.
+
+CARGO ?= cargo
+# Rest of the cargo test command line: a filter, or -- --show-output.
+TEST_ARGUMENTS ?=
+# Rest of the command line of iolane demo.
+DEMO_ARGUMENTS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test bench lint doc
+
+help: ## This list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+build: ## The program: target/release/iolane
+	$(CARGO) build --locked --release --package iolane-cli
+
+demo: build ## Your disk, and what priorities gain on it: about a minute, writes iolane-demo.html
+	target/release/iolane demo $(DEMO_ARGUMENTS)
+
+test: ## All tests, system tests included; those that the machine does not allow say so
+	$(CARGO) test --locked --workspace --no-fail-fast $(TEST_ARGUMENTS)
+
+bench: ## Cost of the scheduler core per request (criterion)
+	$(CARGO) bench --locked --package iolane-sched
+
+lint: ## Format, clippy, documentation and house rules, each without a warning
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+	scripts/tidy
+
+doc: ## API documentation: target/doc/iolane/index.html
+	$(CARGO) doc --locked --workspace --no-deps

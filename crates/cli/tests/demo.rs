@@ -1,0 +1,102 @@
+//! `iolane demo` as its users start it, in short.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const SHORT: &str = "demo --size 64M --runtime 200ms --warm-up 50ms";
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+fn iolane(directory: &Path, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));
+    command
+        .args(arguments.split_whitespace())
+        .current_dir(directory)
+        .stdin(Stdio::null());
+    command
+}
+
+/// On a disk: what /tmp is in memory on some machines.
+fn disk() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+#[track_caller]
+fn successful(output: Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+    entries.map(|entry| name(entry.unwrap())).collect()
+}
+
+#[test]
+fn it_leaves_a_report_and_nothing_else() {
+    let directory = disk();
+    let text = successful(iolane(directory.path(), SHORT).output().unwrap());
+    for expected in ["YOUR DISK: ", "without priorities", "with iolane"] {
+        assert!(text.contains(expected), "{text}");
+    }
+    assert_eq!(names(directory.path()), ["iolane-demo.html"]);
+    let page = fs::read_to_string(directory.path().join("iolane-demo.html")).unwrap();
+    assert!(page.contains("<svg") && page.trim_end().ends_with("</html>"));
+    for outside in ["<script", "<link", "src=", "url("] {
+        assert!(!page.contains(outside), "one file that needs nothing else");
+    }
+}
+
+#[test]
+fn json_has_both_parts() {
+    let directory = disk();
+    let line = format!("{SHORT} --output-format json --report plots.html");
+    let text = successful(iolane(directory.path(), &line).output().unwrap());
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["schema"], "iolane.demo/1");
+    assert_eq!(document["target"]["kind"], "scratch_file");
+    assert_eq!(document["options"]["mix"]["runtime_ns"], 200_000_000);
+    let sweep = document["sweep"]["runs"].as_array().unwrap();
+    assert_eq!(sweep[0]["depth"], 1);
+    let mix = document["mix"]["runs"].as_array().unwrap();
+    let policies: Vec<&Value> = mix.iter().map(|run| &run["policy"]).collect();
+    assert_eq!(policies, ["noop", "lanes"]);
+    for load in sweep.iter().chain(mix.iter().map(|run| &run["background"])) {
+        assert!(load["operations"].as_u64().unwrap() > 0, "{load}");
+    }
+    assert_eq!(names(directory.path()), ["plots.html"]);
+}
+
+#[test]
+fn ctrl_c_leaves_nothing() {
+    let directory = disk();
+    let mut child = iolane(directory.path(), "demo --size 64M --runtime 60s")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The scratch file is open: the run is under way.
+    let start = Instant::now();
+    let open = Path::new("/proc").join(child.id().to_string()).join("fd");
+    let has_scratch = || {
+        let links = fs::read_dir(&open).into_iter().flatten().flatten();
+        links
+            .filter_map(|link| fs::read_link(link.path()).ok())
+            .any(|path| path.to_string_lossy().ends_with(" (deleted)"))
+    };
+    while !has_scratch() && start.elapsed() < WAIT_MAX {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -INT {}", child.id())])
+        .status();
+    assert!(kill.unwrap().success());
+    let ended = child.wait().unwrap();
+    assert_eq!(ended.code(), Some(3));
+    assert_eq!(names(directory.path()), [""; 0]);
+}
