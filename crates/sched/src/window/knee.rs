@@ -51,6 +51,9 @@ const NOISE_ERRORS: f64 = 1.0;
 /// Up to this many times its shortest latency, the foreground's mean may
 /// grow at the usual price.
 const SLOWDOWN: f64 = 7.0;
+/// What takes this many times less than usual did not reach the device: a hit
+/// in the page cache says nothing of what the device can do.
+const CACHE_HIT: f64 = 16.0;
 /// Comparisons without a lasting move after which probing becomes rare.
 const CALM_AFTER: u32 = 16;
 /// And how near the mean must be to the target: noise alone is no calm.
@@ -178,6 +181,8 @@ pub(crate) struct Knee {
     probed: Option<Point>,
     tally: Tally,
     urgent_shortest: Shortest,
+    /// Moving average of what the foreground waits.
+    urgent_usual_ns: f64,
     still: u32,
     /// Direction of the last move, how many went that way, and how far.
     rose: Option<bool>,
@@ -200,6 +205,7 @@ impl Knee {
             probed: None,
             tally: Tally::default(),
             urgent_shortest: Shortest::new(),
+            urgent_usual_ns: 0.0,
             still: 0,
             rose: None,
             same_way: 0,
@@ -263,6 +269,9 @@ impl Knee {
         epoch.cost += transfer.cost;
         epoch.cost_x_latency_ns += transfer.cost * transfer.latency_ns;
         if transfer.urgent {
+            self.urgent_usual_ns += (transfer.latency_ns - self.urgent_usual_ns) / 64.0;
+        }
+        if transfer.urgent && transfer.latency_ns * CACHE_HIT > self.urgent_usual_ns {
             epoch.urgent += 1.0;
             epoch.urgent_latency_ns += transfer.latency_ns;
             self.urgent_shortest.add(now_ns, transfer.latency_ns as u64);
