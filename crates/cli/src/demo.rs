@@ -51,6 +51,9 @@ pub struct DemoOutcome {
     /// In words. For programs it is in the environment.
     #[serde(skip)]
     pub disk: String,
+    /// Something disturbed the measurement; the warnings say what.
+    #[serde(skip)]
+    pub disturbed: bool,
     /// Where the page with plots goes.
     #[serde(skip)]
     pub report: Option<PathBuf>,
@@ -138,9 +141,12 @@ pub fn measure(
     target: Option<&Target>,
     session: &Session,
 ) -> Result<DemoOutcome, Failure> {
+    let sweep = sweep::measure(&options.sweep, target, session)?;
+    let mix = mix::measure(&options.mix, target, session)?;
     Ok(DemoOutcome {
-        sweep: sweep::measure(&options.sweep, target, session)?,
-        mix: mix::measure(&options.mix, target, session)?,
+        sweep,
+        mix,
+        disturbed: !session.warnings().is_empty(),
         disk: disk_name(target, session),
         report: options.report.clone(),
     })
@@ -167,6 +173,7 @@ impl Outcome for DemoOutcome {
     fn merge(&mut self, other: Self) {
         self.sweep.merge(other.sweep);
         self.mix.merge(other.mix);
+        self.disturbed |= other.disturbed;
     }
 
     fn text(&self, style: Style) -> String {

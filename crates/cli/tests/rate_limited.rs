@@ -11,6 +11,7 @@ const VOLUME_BYTES: u64 = 1 << 30;
 const READS_PER_SECOND: u64 = 3000;
 /// How far the learned limit may be from the real one.
 const LEARNED_TOLERANCE: f64 = 0.03;
+const ATTEMPTS_MAX: usize = 3;
 
 /// The child starts under the limit: it waits for a line before it becomes the
 /// program, and by then it is in the group.
@@ -50,10 +51,24 @@ fn the_limit_is_learned_and_the_foreground_stays_below_it() {
          --warm-up 3s --runtime 4s --output-format json",
         device.path().display()
     );
-    let output = iolane_in(&limit, &line);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // A machine that stalls, or a disk that is busy otherwise and does less than
+    // the limit, hides it for that time. A limit that is not learned is missed
+    // every time.
+    let mut missed = Vec::new();
+    for _ in 0..ATTEMPTS_MAX {
+        let output = iolane_in(&limit, &line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        match judge(&serde_json::from_slice(&output.stdout).unwrap()) {
+            Ok(()) => return,
+            Err(why) => missed.push(why),
+        }
+    }
+    panic!("{missed:#?}");
+}
+
+/// Why these runs do not show that the limit was learned, if they do not.
+fn judge(document: &Value) -> Result<(), String> {
     let [noop, lanes] = [0, 1].map(|run| &document["runs"][run]);
     assert_eq!(
         (&noop["policy"], &lanes["policy"]),
@@ -65,14 +80,14 @@ fn the_limit_is_learned_and_the_foreground_stays_below_it() {
         assert!(total < READS_PER_SECOND as f64 * 1.1, "no limit: {total}");
     }
     let learned = &lanes["learned"][0]["rate_limit"];
-    assert_eq!(learned["unit"], "requests", "{}", lanes["learned"]);
-    let per_second = learned["per_second"].as_f64().unwrap();
+    let per_second = learned["per_second"].as_f64().unwrap_or(0.0);
     let off = (per_second / READS_PER_SECOND as f64 - 1.0).abs();
-    assert!(off <= LEARNED_TOLERANCE, "learned {per_second}");
-    assert!(
-        p99_ns(lanes) < p99_ns(noop),
-        "{} against {}",
-        p99_ns(lanes),
-        p99_ns(noop)
-    );
+    if learned["unit"] != "requests" || off > LEARNED_TOLERANCE {
+        return Err(format!("learned {}", lanes["learned"]));
+    }
+    let [without, with] = [noop, lanes].map(p99_ns);
+    if with >= without {
+        return Err(format!("p99 {with} ns against {without} ns"));
+    }
+    Ok(())
 }

@@ -25,7 +25,7 @@ pub fn text(outcome: &DemoOutcome, style: Style) -> String {
         text.push_str(&format!("Report with plots: {}\n", report.display()));
     }
     // Last, where the eye is when it is done.
-    for sentence in conclusion(outcome) {
+    for sentence in sentences(outcome) {
         text.push_str(&format!("\n{}", style.bold(&sentence)));
     }
     text.push('\n');
@@ -47,7 +47,7 @@ pub fn html(outcome: &DemoOutcome) -> Vec<Section> {
         .collect();
     let mut sections = vec![
         Section::new("In short")
-            .text(conclusion(outcome))
+            .text(sentences(outcome))
             .table(query_table(outcome))
             .text(explanation()),
         Section::new("A query's read")
@@ -169,6 +169,17 @@ fn explanation() -> [&'static str; 2] {
         "The query reads one page of 16 KiB after the other, from random places, past the page cache.",
         "The backup always has 128 such reads outstanding. It stands for a dump, a checkpoint, a large scan.",
     ]
+}
+
+fn sentences(outcome: &DemoOutcome) -> Vec<String> {
+    let mut sentences = conclusion(outcome);
+    if outcome.disturbed {
+        sentences.push(
+            "Something else disturbed the measurement (see the warnings): run it again on a quiet machine."
+                .to_owned(),
+        );
+    }
+    sentences
 }
 
 /// What it comes to, in one or two sentences.

@@ -6,6 +6,7 @@ fn outcome() -> DemoOutcome {
         sweep: samples::sweep(),
         mix: samples::mix(),
         disk: "vda (50 GiB)".to_owned(),
+        disturbed: false,
         report: Some("plots.html".into()),
     }
 }
@@ -39,6 +40,16 @@ fn a_disk_on_which_priorities_gain_nothing_is_told_so() {
     let text = same.text(Style::PLAIN);
     assert!(text.contains("Priorities gain little here"), "{text}");
     assert!(!text.contains("times shorter"), "{text}");
+}
+
+#[test]
+fn a_disturbed_measurement_is_said_last() {
+    let disturbed = DemoOutcome {
+        disturbed: true,
+        ..outcome()
+    };
+    let text = disturbed.text(Style::PLAIN);
+    assert!(text.trim_end().ends_with("on a quiet machine."), "{text}");
 }
 
 #[test]
