@@ -34,10 +34,12 @@ pub struct Alignment {
 }
 
 pub(crate) struct FileShared {
+    /// Before the handle, so that it goes first: once the handle is closed, a
+    /// new file may get the same inode number, and would inherit the poison.
+    pub inode: Arc<Inode>,
     pub handle: std::fs::File,
     pub path: Arc<Path>,
     pub device: Arc<DeviceShared>,
-    pub inode: Arc<Inode>,
     /// For the scheduler.
     pub number: u32,
     pub align: Alignment,

@@ -76,7 +76,8 @@ const EPOCH_TURNOVERS: f64 = 12.0;
 
 /// Most transfers the window can reach.
 const TRANSFERS_MAX: f64 = 512.0;
-const TRANSFERS_START: f64 = 4.0;
+/// Where the window begins, in multiples of its least.
+const START: f64 = 4.0;
 
 /// Which of the compared windows is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +172,8 @@ impl Tally {
 pub(crate) struct Knee {
     /// The elasticity at which the window stays as it is.
     target: f64,
+    /// Transfers below which it never falls.
+    least: f64,
     window: f64,
     phase: Phase,
     epoch: Option<Epoch>,
@@ -193,11 +196,13 @@ pub(crate) struct Knee {
 }
 
 impl Knee {
-    /// `typical`: cost of a usual transfer.
-    pub(crate) fn new(typical: f64, target: f64) -> Knee {
+    /// `typical`: cost of a usual transfer; `least`: transfers that may always
+    /// be in flight.
+    pub(crate) fn new(typical: f64, target: f64, least: f64) -> Knee {
         Knee {
             target,
-            window: TRANSFERS_START * typical,
+            least,
+            window: START * least * typical,
             phase: Phase::Use,
             epoch: None,
             typical,
@@ -217,7 +222,7 @@ impl Knee {
 
     /// The window in use, in transfers of the typical cost.
     pub(crate) fn transfers(&self) -> f64 {
-        (self.window / self.typical).clamp(1.0, TRANSFERS_MAX)
+        (self.window / self.typical).clamp(self.least, TRANSFERS_MAX)
     }
 
     /// The window in force, in units of cost.
@@ -372,14 +377,14 @@ impl Knee {
         let beyond = |margin: f64| excess.abs() > margin.max(noise);
         let sure = self.tally.count >= COMPARISONS_MIN && beyond(MARGIN * target);
         let obvious = self.tally.count >= OBVIOUS_COMPARISONS && beyond(OBVIOUS);
-        let bottom = excess < 0.0 && used <= 1.0;
+        let bottom = excess < 0.0 && used <= self.least;
         if (sure || obvious) && !bottom {
             self.step(used, excess > 0.0, obvious);
             return;
         }
         self.still += 1;
         if self.still >= CALM_AFTER
-            && excess.abs() < CALM_WITHIN
+            && (excess.abs() < CALM_WITHIN || bottom)
             && self.calm.is_none()
             && let Some(Point { throughput, .. }) = self.used
         {
@@ -436,7 +441,7 @@ impl Knee {
         } else {
             (used / step_ln.exp()).min(used - whole)
         };
-        self.window = next.clamp(1.0, TRANSFERS_MAX) * self.typical;
+        self.window = next.clamp(self.least, TRANSFERS_MAX) * self.typical;
         // What was measured at the old window says little about the new one.
         self.used = None;
         self.tally = Tally::default();

@@ -27,6 +27,10 @@ const FOREGROUND_LINGERS_NS: u64 = 1_000_000_000;
 const ELASTICITY_SHARED: f64 = 0.18;
 /// ... 3 % (2^0.04) when there is none.
 const ELASTICITY_ALONE: f64 = 0.04;
+/// Without a foreground so many may always be in flight: what the first request
+/// of a foreground finds before it costs it a millisecond on flash, once, and
+/// noise cannot shrink the window to a fraction of the throughput.
+const ALONE_TRANSFERS_MIN: f64 = 32.0;
 /// Requests that somebody waits for may fill this many windows; beyond, they
 /// queue by level too, so that a log write is not behind a thousand reads.
 const FOREGROUND_WINDOWS: f64 = 4.0;
@@ -86,7 +90,12 @@ impl Learned {
     /// come with an earlier time than the one before it. Here time only goes
     /// forward.
     fn latest(&mut self, now_ns: u64) -> u64 {
+        let was_active = self.foreground_is_active();
         self.now_ns = now_ns.max(self.now_ns);
+        if was_active && !self.foreground_is_active() {
+            self.alone.interrupt();
+            self.foreground_cost = 0.0;
+        }
         self.now_ns
     }
 
@@ -148,12 +157,7 @@ impl Learned {
     }
 
     fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample, service_ns: u64) {
-        let was_active = self.foreground_is_active();
         let now_ns = self.latest(now_ns);
-        if was_active && !self.foreground_is_active() {
-            self.alone.interrupt();
-            self.foreground_cost = 0.0;
-        }
         let bytes = f64::from(sample.bytes);
         if bytes > 0.0 {
             self.rate
@@ -190,8 +194,8 @@ impl Window {
             service: Shortest::new(),
             learned: Learned {
                 cost,
-                shared: Knee::new(typical, ELASTICITY_SHARED),
-                alone: Knee::new(typical, ELASTICITY_ALONE),
+                shared: Knee::new(typical, ELASTICITY_SHARED, 1.0),
+                alone: Knee::new(typical, ELASTICITY_ALONE, ALONE_TRANSFERS_MIN),
                 rate: Rate::default(),
                 foreground_ns: None,
                 foreground_cost: 0.0,

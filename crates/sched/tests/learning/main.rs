@@ -123,6 +123,28 @@ fn learns_a_hypervisors_disk() {
     learns("hypervisor", hypervisor, &[16_384], 0.9);
 }
 
+/// Where one transfer is enough already, nothing is left to probe: the
+/// foreground waits for one large transfer at the most, not for two.
+#[test]
+fn rests_at_a_window_of_one() {
+    let load = Load::mix(&[1 << 20]);
+    let mut fixed = Run::new(config(WindowConfig::Fixed(2)), one_server());
+    let fixed = fixed.measure(&load, 20.0);
+    let mut run = Run::new(config(WindowConfig::Learned), one_server());
+    run.measure(&load, 20.0);
+    let learned = run.measure(&load, 20.0);
+    let report = format!("{}\n{}", show("fixed 2", &fixed), show("learned", &learned));
+    println!("{report}");
+    assert!(
+        learned.foreground_p99_ns as f64 <= 1.1 * fixed.foreground_p99_ns as f64,
+        "{report}"
+    );
+    assert!(
+        learned.bytes_per_second > 0.95 * fixed.bytes_per_second,
+        "{report}"
+    );
+}
+
 #[test]
 fn learns_with_mixed_sizes() {
     learns("flash", flash, &[4096, 16_384, 131_072], 0.9);
