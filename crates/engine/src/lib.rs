@@ -61,3 +61,8 @@ pub use statistics::{
     BATCH_SIZES, DeviceStatistics, FlowStatistics, Latency, LevelStatistics, TimeAtCount,
 };
 pub use sys::buffers::{Buffer, IoBuf, IoBufMut};
+
+// The program in README.md must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
