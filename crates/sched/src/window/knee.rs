@@ -241,8 +241,16 @@ impl Knee {
 
     /// Forgets the running epoch: its time does not count, because the lower
     /// levels did not use the window or a rate limit held them back.
+    ///
+    /// A probe that is never filled would otherwise stay in force for ever:
+    /// what there is to send fits into the larger window.
     pub(crate) fn interrupt(&mut self) {
         self.epoch = None;
+        if self.phase == Phase::Probe {
+            self.phase = Phase::Use;
+            self.still += 1;
+            self.rest();
+        }
     }
 
     /// Notes a transfer of a lower level.
@@ -383,8 +391,14 @@ impl Knee {
             return;
         }
         self.still += 1;
+        if excess.abs() < CALM_WITHIN || bottom {
+            self.rest();
+        }
+    }
+
+    /// Probes rarely from now on, if nothing has moved for long enough.
+    fn rest(&mut self) {
         if self.still >= CALM_AFTER
-            && (excess.abs() < CALM_WITHIN || bottom)
             && self.calm.is_none()
             && let Some(Point { throughput, .. }) = self.used
         {

@@ -145,6 +145,25 @@ fn rests_at_a_window_of_one() {
     );
 }
 
+/// Two large transfers are all that the background has: a probe of more is
+/// never filled, and must not stay in force.
+#[test]
+fn ends_a_probe_that_is_never_filled() {
+    let mut load = Load::mix(&[1 << 20]);
+    load.background.depth = 2;
+    let mut fixed = Run::new(config(WindowConfig::Fixed(2)), one_server());
+    let fixed = fixed.measure(&load, 5.0);
+    let mut run = Run::new(config(WindowConfig::Learned), one_server());
+    run.measure(&load, 5.0);
+    let learned = run.measure(&load, 5.0);
+    let report = format!("{}\n{}", show("fixed 2", &fixed), show("learned", &learned));
+    println!("{report}");
+    assert!(
+        learned.foreground_mean_ns < 1.2 * fixed.foreground_mean_ns,
+        "{report}"
+    );
+}
+
 #[test]
 fn learns_with_mixed_sizes() {
     learns("flash", flash, &[4096, 16_384, 131_072], 0.9);
