@@ -51,6 +51,9 @@ const NOISE_ERRORS: f64 = 1.0;
 /// Up to this many times its shortest latency, the foreground's mean may
 /// grow at the usual price.
 const SLOWDOWN: f64 = 7.0;
+/// Beyond this strictness (about nine times the shortest latency) the window
+/// does not rise, whatever it would bring.
+const STRICTNESS_MAX: f64 = 1.6;
 /// What takes this many times less than usual did not reach the device: a hit
 /// in the page cache says nothing of what the device can do.
 const CACHE_HIT: f64 = 16.0;
@@ -378,7 +381,8 @@ impl Knee {
         let more = (probed.in_flight / point.in_flight).ln().max(MORE_MIN);
         let elasticity = ((probed.throughput / point.throughput).ln() / more).clamp(-1.0, 1.5);
         self.tally.add(elasticity);
-        let target = self.target * self.strictness(&point);
+        let strictness = self.strictness(&point);
+        let target = self.target * strictness;
         let excess = self.tally.mean - target;
         // Noise asks for more comparisons, up to all that are kept.
         let noise = NOISE_ERRORS * self.tally.standard_error();
@@ -386,7 +390,9 @@ impl Knee {
         let sure = self.tally.count >= COMPARISONS_MIN && beyond(MARGIN * target);
         let obvious = self.tally.count >= OBVIOUS_COMPARISONS && beyond(OBVIOUS);
         let bottom = excess < 0.0 && used <= self.least;
-        if (sure || obvious) && !bottom {
+        // Noise must not carry the window where the foreground suffers.
+        let enough = excess > 0.0 && strictness > STRICTNESS_MAX;
+        if (sure || obvious) && !bottom && !enough {
             self.step(used, excess > 0.0, obvious);
             return;
         }
