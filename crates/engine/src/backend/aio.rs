@@ -8,9 +8,10 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::bell::{Bell, Nudge};
+use super::countdown::Countdown;
 use super::pool::Pool;
 use super::slots::Slots;
 use super::{Backend, BackendKind, Completed, OpCode, PinnedOp, Wake};
@@ -181,9 +182,7 @@ impl Backend for AioBackend {
         if out.len() > before || timeout == Some(Duration::ZERO) {
             return Ok(());
         }
-        // A timeout beyond what the clock can name is none.
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut left = timeout.filter(|_| end.is_some());
+        let countdown = Countdown::new(timeout);
         loop {
             // The alarm may have to be watched again, and what found no room
             // to be tried again.
@@ -194,7 +193,7 @@ impl Backend for AioBackend {
             // The second look that the bell's protocol asks for.
             self.pool.drain(out);
             let blocked = if out.len() == before && self.refused.is_empty() {
-                self.block(left)
+                self.block(countdown.left())
             } else {
                 Ok(())
             };
@@ -204,12 +203,8 @@ impl Backend for AioBackend {
             if woken || out.len() > before {
                 return Ok(());
             }
-            if let Some(end) = end {
-                let now = Instant::now();
-                if now >= end {
-                    return Ok(());
-                }
-                left = Some(end - now);
+            if countdown.is_over() {
+                return Ok(());
             }
         }
     }

@@ -15,6 +15,7 @@
 
 mod aio;
 mod bell;
+mod countdown;
 mod pool;
 mod select;
 mod slots;

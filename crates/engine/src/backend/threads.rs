@@ -3,9 +3,10 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::bell::{Bell, Nudge};
+use super::countdown::Countdown;
 use super::pool::Pool;
 use super::{Backend, BackendKind, Completed, PinnedOp, Wake};
 
@@ -56,8 +57,7 @@ impl Backend for ThreadsBackend {
         if out.len() > before || timeout == Some(Duration::ZERO) {
             return Ok(());
         }
-        // A timeout beyond what the clock can name is none.
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let countdown = Countdown::new(timeout);
         loop {
             if !self.bell.begin_sleep() {
                 self.pool.drain(out);
@@ -65,16 +65,14 @@ impl Backend for ThreadsBackend {
             }
             self.pool.drain(out);
             if out.len() == before {
-                match end {
+                match countdown.left() {
                     None => thread::park(),
-                    Some(end) => {
-                        thread::park_timeout(end.saturating_duration_since(Instant::now()));
-                    }
+                    Some(left) => thread::park_timeout(left),
                 }
             }
             let woken = self.bell.end_sleep();
             self.pool.drain(out);
-            if woken || out.len() > before || end.is_some_and(|end| Instant::now() >= end) {
+            if woken || out.len() > before || countdown.is_over() {
                 return Ok(());
             }
         }

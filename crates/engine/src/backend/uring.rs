@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::bell::Bell;
+use super::countdown::Countdown;
 use super::slots::Slots;
 use super::{Backend, BackendKind, BufferRegion, BuffersReport, Completed, PinnedOp, Wake};
 use crate::sys::eventfd::{EventFd, WhenZero};
@@ -211,26 +212,20 @@ impl Backend for UringBackend {
         if timeout == Some(Duration::ZERO) {
             return self.poll(out);
         }
-        // A timeout beyond what the clock can name is none.
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut left = timeout.filter(|_| end.is_some());
+        let countdown = Countdown::new(timeout);
         loop {
             if !self.bell.begin_sleep() {
                 return self.poll(out);
             }
-            let entered = self.submit_and_block(left);
+            let entered = self.submit_and_block(countdown.left());
             let woken = self.bell.end_sleep();
             self.drain(out);
             entered?;
             if woken || out.len() > before {
                 return Ok(());
             }
-            if let Some(end) = end {
-                let now = Instant::now();
-                if now >= end {
-                    return Ok(());
-                }
-                left = Some(end - now);
+            if countdown.is_over() {
+                return Ok(());
             }
         }
     }
