@@ -4,4 +4,5 @@
 
 pub mod access;
 pub mod ids;
+pub mod log;
 pub mod page;

@@ -1,0 +1,527 @@
+//! The redo log: a stream of records in a file written in circles.
+//!
+//! Appending copies to memory. [`Log::make_durable`] writes what has gathered
+//! and waits; while one thread writes, the others gather behind it, and the
+//! next write takes all of them: group commit without a timer. The file is
+//! opened so that a write is durable when it returns, one system call.
+//!
+//! A checkpoint gives the room before it back. Whoever wants to append
+//! [reserves](Log::reserve) first and waits there for a checkpoint, holding no
+//! latch; appending itself never waits for I/O.
+
+mod circle;
+mod header;
+mod record;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+pub use scan::{LogRecord, LogScan};
+
+use crate::ids::Lsn;
+use circle::{BLOCK, Circle};
+use header::{BLOCK_BYTES, CIRCLE, Header};
+use iolane::{Buffer, File, Level};
+use record::HEAD;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The smallest circle: what a few large mini-transactions need.
+pub const CAPACITY_BYTES_MIN: u64 = 1 << 20;
+/// The largest.
+pub const CAPACITY_BYTES_MAX: u64 = 64 << 30;
+
+/// More than this in memory is written before more is taken in.
+const STAGED_BYTES_MAX: usize = 4 << 20;
+/// Most that one write carries. A commit behind a large batch waits for one
+/// such write, not for all of it.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+
+/// Why a log cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// Neither header is one of ours.
+    #[error("the file is no redo log of iolane, or both of its headers are damaged")]
+    Foreign,
+    /// Written by a newer program.
+    #[error("the log has format version {found}, this program knows {known}: use a newer one")]
+    Version {
+        /// What the file says.
+        found: u32,
+        /// What this code writes.
+        known: u32,
+    },
+    /// Shorter than its header says.
+    #[error("the log file ends at byte {at}: it was truncated")]
+    Truncated {
+        /// Where it ends.
+        at: u64,
+    },
+    /// A capacity with which no log can be made.
+    #[error(
+        "a log of {bytes} bytes: it must be a multiple of 4096 from {CAPACITY_BYTES_MIN} to \
+         {CAPACITY_BYTES_MAX}"
+    )]
+    Capacity {
+        /// What was asked for.
+        bytes: u64,
+    },
+    /// A record that can never fit.
+    #[error("a record of {bytes} bytes in a log that takes {limit}: make the log larger")]
+    TooLarge {
+        /// What was asked for.
+        bytes: usize,
+        /// What fits.
+        limit: usize,
+    },
+    /// A write or read failed. Nothing can be appended until it is reopened:
+    /// what the disk holds is not known.
+    #[error("the log has failed and must be reopened: {reason}")]
+    Failed {
+        /// The first cause.
+        reason: String,
+    },
+}
+
+impl LogError {
+    fn failed(error: iolane::Error) -> LogError {
+        LogError::Failed {
+            reason: error.to_string(),
+        }
+    }
+}
+
+/// Called when a reservation has to wait for a checkpoint.
+type Waker = Box<dyn Fn() + Send + Sync>;
+
+/// The redo log of a store. Shared by threads.
+pub struct Log {
+    circle: Circle,
+    state: Mutex<State>,
+    /// `durable` or `failed` has changed.
+    written: Condvar,
+    /// `checkpoint` or `promised` has changed.
+    room: Condvar,
+    /// The memory that is written from: only the thread that set `writing`
+    /// takes it.
+    writer: Mutex<Buffer>,
+    /// One checkpoint at a time.
+    header: Mutex<Header>,
+    waker: Mutex<Option<Waker>>,
+}
+
+struct State {
+    /// Where the next record begins, and the checksum of the last.
+    end: u64,
+    chain: u32,
+    /// All bytes from `staged_from`, the beginning of the block in which
+    /// `durable` lies, to `end`.
+    staged: Vec<u8>,
+    staged_from: u64,
+    durable: u64,
+    checkpoint: u64,
+    /// Bytes reserved and not appended.
+    promised: u64,
+    writing: bool,
+    failed: Option<LogError>,
+}
+
+/// A promise that so many bytes can be appended at once.
+pub struct LogRoom<'a> {
+    log: &'a Log,
+    bytes: u64,
+}
+
+impl Drop for LogRoom<'_> {
+    fn drop(&mut self) {
+        self.log.lock().promised -= self.bytes;
+        self.log.room.notify_all();
+    }
+}
+
+impl Log {
+    /// Options with which a log file must be opened, or created.
+    pub fn open_options() -> iolane::OpenOptions {
+        let mut options = iolane::OpenOptions::new();
+        options.read(true).write(true).direct(true).data_sync(true);
+        options
+    }
+
+    /// Bytes that a log file with a circle of `capacity_bytes` takes.
+    pub const fn file_bytes(capacity_bytes: u64) -> u64 {
+        CIRCLE + capacity_bytes
+    }
+
+    /// Makes an empty log in `file` and begins it at `start`. Every block is
+    /// written: a later write then changes nothing but its data, and the file
+    /// system has no journal to write for it.
+    ///
+    /// # Errors
+    /// [`LogError::Capacity`], or [`LogError::Failed`] with the cause.
+    pub fn create(
+        file: File,
+        capacity_bytes: u64,
+        store: u64,
+        start: Lsn,
+    ) -> Result<Log, LogError> {
+        if !(CAPACITY_BYTES_MIN..=CAPACITY_BYTES_MAX).contains(&capacity_bytes)
+            || !capacity_bytes.is_multiple_of(BLOCK)
+        {
+            return Err(LogError::Capacity {
+                bytes: capacity_bytes,
+            });
+        }
+        let circle = Circle::new(file, capacity_bytes);
+        let zeros = Buffer::new(WRITE_BYTES_MAX);
+        let mut at = 0;
+        while at < capacity_bytes {
+            let length = (capacity_bytes - at).min(WRITE_BYTES_MAX as u64);
+            circle
+                .file()
+                .write_at(&zeros[..length as usize], CIRCLE + at, Level::Critical)
+                .map_err(LogError::failed)?;
+            at += length;
+        }
+        let header = Header {
+            store,
+            circle_bytes: capacity_bytes,
+            count: 0,
+            checkpoint: start,
+            chain: 0,
+        };
+        // Both blocks: a torn second one must leave a first.
+        for count in [1, 2] {
+            write_header(circle.file(), &Header { count, ..header })?;
+        }
+        circle
+            .file()
+            .sync(Level::Critical)
+            .map_err(LogError::failed)?;
+        let header = Header { count: 2, ..header };
+        let before = vec![0; (start.0 % BLOCK) as usize];
+        Ok(Log::at(circle, header, start, 0, before))
+    }
+
+    /// Opens a log, finds its end, and returns it with the records since the
+    /// checkpoint. All that was found is made durable first: a process that
+    /// was killed may have left it in the disk's cache.
+    ///
+    /// # Errors
+    /// [`LogError`]: not a log, of a newer version, truncated, not readable.
+    pub fn open(file: File) -> Result<(Log, LogScan), LogError> {
+        let mut blocks = Buffer::new(CIRCLE as usize);
+        let read = file
+            .read_at(&mut blocks, 0, Level::Critical)
+            .map_err(LogError::failed)?;
+        if read < blocks.len() {
+            return Err(LogError::Truncated { at: read as u64 });
+        }
+        let header = Header::choose(&blocks)?;
+        if header.circle_bytes < CAPACITY_BYTES_MIN || !header.circle_bytes.is_multiple_of(BLOCK) {
+            return Err(LogError::Foreign);
+        }
+        let size = file.size().map_err(|error| LogError::Failed {
+            reason: error.to_string(),
+        })?;
+        if size < Log::file_bytes(header.circle_bytes) {
+            return Err(LogError::Truncated { at: size });
+        }
+        file.sync_data(Level::Critical).map_err(LogError::failed)?;
+        let scan = || {
+            let circle = Circle::new(file.clone(), header.circle_bytes);
+            LogScan::new(circle, header.checkpoint, header.chain)
+        };
+        let mut to_the_end = scan();
+        while to_the_end.next()?.is_some() {}
+        let (end, chain) = to_the_end.position();
+        let tail = to_the_end.block_of_end()?;
+        let circle = Circle::new(file.clone(), header.circle_bytes);
+        Ok((Log::at(circle, header, end, chain, tail), scan()))
+    }
+
+    fn at(circle: Circle, header: Header, end: Lsn, chain: u32, staged: Vec<u8>) -> Log {
+        debug_assert_eq!(staged.len() as u64, end.0 % BLOCK);
+        Log {
+            circle,
+            state: Mutex::new(State {
+                end: end.0,
+                chain,
+                staged_from: end.0 - staged.len() as u64,
+                staged,
+                durable: end.0,
+                checkpoint: header.checkpoint.0,
+                promised: 0,
+                writing: false,
+                failed: None,
+            }),
+            written: Condvar::new(),
+            room: Condvar::new(),
+            writer: Mutex::new(Buffer::new(BLOCK as usize)),
+            header: Mutex::new(header),
+            waker: Mutex::new(None),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store's number, as given to [`create`](Log::create).
+    pub fn store(&self) -> u64 {
+        self.header
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .store
+    }
+
+    /// Bytes that may lie between the checkpoint and the end. Two blocks are
+    /// kept free, as the first and the last may be used in part.
+    pub fn capacity(&self) -> u64 {
+        self.circle.bytes() - 2 * BLOCK
+    }
+
+    /// Calls `waker` whenever a reservation has to wait for a checkpoint, from
+    /// the thread that waits.
+    pub fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(waker));
+    }
+
+    /// Promises room for one record of `bytes`. Blocks while there is none
+    /// before a [checkpoint](Log::set_checkpoint), so the caller must hold no
+    /// latch.
+    ///
+    /// # Errors
+    /// [`LogError::TooLarge`] for more than a quarter of the log,
+    /// [`LogError::Failed`].
+    pub fn reserve(&self, bytes: usize) -> Result<LogRoom<'_>, LogError> {
+        let limit = (self.capacity() / 4) as usize;
+        if bytes > limit {
+            return Err(LogError::TooLarge { bytes, limit });
+        }
+        let needed = (bytes + HEAD) as u64;
+        let mut state = self.lock();
+        let mut woken = false;
+        loop {
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            if state.staged.len() > STAGED_BYTES_MAX {
+                let end = state.end;
+                drop(state);
+                self.make_durable(Lsn(end))?;
+                state = self.lock();
+                continue;
+            }
+            if state.end - state.checkpoint + state.promised + needed <= self.capacity() {
+                state.promised += needed;
+                return Ok(LogRoom {
+                    log: self,
+                    bytes: needed,
+                });
+            }
+            if !woken {
+                woken = true;
+                drop(state);
+                let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(waker) = &*waker {
+                    waker();
+                }
+                drop(waker);
+                state = self.lock();
+                continue;
+            }
+            state = self
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Appends a record to what is in memory, and calls `under_lock` with its
+    /// first LSN and the one behind it before anyone can append the next: in
+    /// this order pages become dirty. Never waits for I/O.
+    ///
+    /// # Panics
+    /// If the record is empty or larger than was reserved.
+    pub fn append(
+        &self,
+        mut room: LogRoom<'_>,
+        payload: &[u8],
+        under_lock: impl FnOnce(Lsn, Lsn),
+    ) -> (Lsn, Lsn) {
+        let bytes = (payload.len() + HEAD) as u64;
+        assert!(
+            !payload.is_empty() && bytes <= room.bytes,
+            "a record of {bytes} bytes where {} are reserved",
+            room.bytes
+        );
+        let mut state = self.lock();
+        let start = Lsn(state.end);
+        let checksum = record::checksum(start, state.chain, payload);
+        let head = record::head(payload.len(), checksum, state.chain);
+        state.staged.extend_from_slice(&head);
+        state.staged.extend_from_slice(payload);
+        state.chain = checksum;
+        state.end += bytes;
+        state.promised -= bytes;
+        room.bytes -= bytes;
+        let end = Lsn(state.end);
+        under_lock(start, end);
+        drop(state);
+        (start, end)
+    }
+
+    /// Waits until everything before `lsn` is durable. One thread writes for
+    /// all that wait.
+    ///
+    /// # Errors
+    /// [`LogError::Failed`]: then nothing is known of what is not durable yet,
+    /// and this and every later call fails.
+    pub fn make_durable(&self, lsn: Lsn) -> Result<(), LogError> {
+        let mut state = self.lock();
+        loop {
+            if state.durable >= lsn.0 {
+                return Ok(());
+            }
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            assert!(lsn.0 <= state.end, "durable up to {lsn}, beyond the end");
+            if state.writing {
+                state = self
+                    .written
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            } else {
+                state = self.write_staged(state);
+            }
+        }
+    }
+
+    /// Writes what is staged, a part of it when it is much.
+    fn write_staged<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let length = state.staged.len().min(WRITE_BYTES_MAX);
+        let padded = length.next_multiple_of(BLOCK as usize);
+        let from = state.staged_from;
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.len() < padded {
+            *writer = Buffer::new(padded.next_power_of_two());
+        }
+        writer[..length].copy_from_slice(&state.staged[..length]);
+        writer[length..padded].fill(0);
+        state.writing = true;
+        drop(state);
+        let result = self.circle.write(from, &writer[..padded]);
+        drop(writer);
+        let mut state = self.lock();
+        state.writing = false;
+        match result {
+            Ok(()) => {
+                state.durable = from + length as u64;
+                // The block that is not full yet is written again.
+                let whole = length - length % BLOCK as usize;
+                state.staged.drain(..whole);
+                state.staged_from = from + whole as u64;
+            }
+            Err(error) => {
+                state.failed.get_or_insert(error);
+                self.room.notify_all();
+            }
+        }
+        self.written.notify_all();
+        state
+    }
+
+    /// The LSN of the next record.
+    pub fn end(&self) -> Lsn {
+        Lsn(self.lock().end)
+    }
+
+    /// Everything before it is durable.
+    pub fn durable(&self) -> Lsn {
+        Lsn(self.lock().durable)
+    }
+
+    /// Where redo would begin.
+    pub fn checkpoint_lsn(&self) -> Lsn {
+        Lsn(self.lock().checkpoint)
+    }
+
+    /// How full it is: 0 just after a checkpoint, 1 when whoever wants to
+    /// append must wait for one.
+    pub fn pressure(&self) -> f64 {
+        let state = self.lock();
+        (state.end - state.checkpoint + state.promised) as f64 / self.capacity() as f64
+    }
+
+    /// Lets redo begin at `lsn`, the beginning of a record or the end, and
+    /// gives the room before it back. All pages changed before it must be
+    /// durable. Waits until the checkpoint is.
+    ///
+    /// # Errors
+    /// [`LogError::Failed`].
+    ///
+    /// # Panics
+    /// If `lsn` lies before the last checkpoint or behind the end.
+    pub fn set_checkpoint(&self, lsn: Lsn) -> Result<(), LogError> {
+        let mut header = self.header.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(
+            lsn >= header.checkpoint && lsn <= self.end(),
+            "a checkpoint at {lsn} turns back or lies beyond the end"
+        );
+        if lsn == header.checkpoint {
+            return Ok(());
+        }
+        self.make_durable(lsn)?;
+        let next = Header {
+            count: header.count + 1,
+            checkpoint: lsn,
+            chain: self.chain_at(lsn)?,
+            ..*header
+        };
+        if let Err(error) = write_header(self.circle.file(), &next) {
+            let mut state = self.lock();
+            state.failed.get_or_insert(error.clone());
+            self.written.notify_all();
+            self.room.notify_all();
+            return Err(error);
+        }
+        *header = next;
+        self.lock().checkpoint = lsn.0;
+        self.room.notify_all();
+        Ok(())
+    }
+
+    /// The chain that stands, or will stand, in the record at `lsn`.
+    fn chain_at(&self, lsn: Lsn) -> Result<u32, LogError> {
+        // The head may lie in two blocks, and of these the second in memory.
+        let mut head = [0; HEAD];
+        let from_memory = {
+            let state = self.lock();
+            if lsn.0 == state.end {
+                return Ok(state.chain);
+            }
+            let begin = state.staged_from.max(lsn.0).min(lsn.0 + HEAD as u64);
+            let at = (begin - lsn.0) as usize;
+            let staged = begin.saturating_sub(state.staged_from) as usize;
+            head[at..].copy_from_slice(&state.staged[staged..staged + HEAD - at]);
+            at
+        };
+        if from_memory > 0 {
+            let first = lsn.0 / BLOCK * BLOCK;
+            let length = (lsn.0 + from_memory as u64 - first).next_multiple_of(BLOCK) as usize;
+            let mut buffer = Buffer::new(length);
+            self.circle.read(first, &mut buffer, length)?;
+            let at = (lsn.0 - first) as usize;
+            head[..from_memory].copy_from_slice(&buffer[at..at + from_memory]);
+        }
+        Ok(record::Head::parse(&head).chain)
+    }
+}
+
+fn write_header(file: &File, header: &Header) -> Result<(), LogError> {
+    let mut block = Buffer::new(BLOCK_BYTES as usize);
+    header.write(&mut block);
+    file.write_at(&block, header.offset(), Level::Critical)
+        .map_err(LogError::failed)?;
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Reading a log from its checkpoint to its end.
+
+use super::LogError;
+use super::circle::{BLOCK, Circle};
+use super::record::{self, HEAD, Head};
+use crate::ids::Lsn;
+use iolane::Buffer;
+
+/// Bytes read at once: long enough for a disk to reach its full rate.
+const CHUNK: usize = 1 << 20;
+
+/// The records of a log from its checkpoint on.
+pub struct LogScan {
+    circle: Circle,
+    /// Of the next record.
+    position: u64,
+    chain: u32,
+    /// Where reading must stop: a full circle from the checkpoint.
+    limit: u64,
+    /// Blocks read: `chunk[..chunk_length]` begins at `chunk_from`.
+    chunk: Buffer,
+    chunk_from: u64,
+    chunk_length: usize,
+    payload: Vec<u8>,
+}
+
+/// One record.
+pub struct LogRecord<'a> {
+    /// Its first LSN.
+    pub start: Lsn,
+    /// The LSN behind it: what pages that it changed carry.
+    pub end: Lsn,
+    /// What was appended.
+    pub payload: &'a [u8],
+}
+
+impl LogScan {
+    pub(super) fn new(circle: Circle, checkpoint: Lsn, chain: u32) -> LogScan {
+        LogScan {
+            limit: checkpoint.0 / BLOCK * BLOCK + circle.bytes(),
+            position: checkpoint.0,
+            chain,
+            chunk: Buffer::new(CHUNK),
+            chunk_from: 0,
+            chunk_length: 0,
+            payload: Vec::new(),
+            circle,
+        }
+    }
+
+    /// The next record, `None` at the end of the log.
+    ///
+    /// # Errors
+    /// [`LogError`] when the file cannot be read. A damaged record is the end.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "lends its memory, and may fail"
+    )]
+    pub fn next(&mut self) -> Result<Option<LogRecord<'_>>, LogError> {
+        let start = self.position;
+        let mut head = [0; HEAD];
+        if !self.copy(start, &mut head)? {
+            return Ok(None);
+        }
+        let head = Head::parse(&head);
+        let length = head.length as usize;
+        let begin = start + HEAD as u64;
+        if length == 0 || head.chain != self.chain || begin + length as u64 > self.limit {
+            return Ok(None);
+        }
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.resize(length, 0);
+        let whole = self.copy(begin, &mut payload)?;
+        self.payload = payload;
+        if !whole || record::checksum(Lsn(start), self.chain, &self.payload) != head.checksum {
+            return Ok(None);
+        }
+        self.position = begin + length as u64;
+        self.chain = head.checksum;
+        Ok(Some(LogRecord {
+            start: Lsn(start),
+            end: Lsn(self.position),
+            payload: &self.payload,
+        }))
+    }
+
+    /// Where the next record begins, and the checksum of the last.
+    pub(super) fn position(&self) -> (Lsn, u32) {
+        (Lsn(self.position), self.chain)
+    }
+
+    /// The bytes before the next record in its block.
+    pub(super) fn block_of_end(&mut self) -> Result<Vec<u8>, LogError> {
+        let mut bytes = vec![0; (self.position % BLOCK) as usize];
+        let first = self.position - bytes.len() as u64;
+        self.copy(first, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Copies the bytes at log position `at`. False when they lie beyond a
+    /// full circle.
+    fn copy(&mut self, mut at: u64, mut memory: &mut [u8]) -> Result<bool, LogError> {
+        if at + memory.len() as u64 > self.limit {
+            return Ok(false);
+        }
+        while !memory.is_empty() {
+            let read = self.chunk_from..self.chunk_from + self.chunk_length as u64;
+            if !read.contains(&at) {
+                self.read_chunk(at)?;
+                continue;
+            }
+            let from = (at - self.chunk_from) as usize;
+            let length = memory.len().min(self.chunk_length - from);
+            let (now, later) = memory.split_at_mut(length);
+            now.copy_from_slice(&self.chunk[from..from + length]);
+            memory = later;
+            at += length as u64;
+        }
+        Ok(true)
+    }
+
+    fn read_chunk(&mut self, at: u64) -> Result<(), LogError> {
+        let from = at / BLOCK * BLOCK;
+        let length = (self.limit - from).min(CHUNK as u64) as usize;
+        self.circle.read(from, &mut self.chunk, length)?;
+        self.chunk_from = from;
+        self.chunk_length = length;
+        Ok(())
+    }
+}

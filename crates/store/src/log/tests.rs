@@ -1,0 +1,337 @@
+use super::*;
+use iolane::Engine;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+const CAPACITY: u64 = CAPACITY_BYTES_MIN;
+
+struct Place {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+    engine: Engine,
+}
+
+impl Place {
+    fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        Place {
+            path: dir.path().join("log"),
+            _dir: dir,
+            engine: Engine::new().unwrap(),
+        }
+    }
+
+    fn file(&self, path: &Path) -> File {
+        let mut options = Log::open_options();
+        options.create(true);
+        // What a temporary folder lies on may know no direct I/O.
+        self.engine
+            .open(path, &options)
+            .or_else(|_| self.engine.open(path, options.direct(false)))
+            .unwrap()
+    }
+
+    fn create(&self, start: u64) -> Log {
+        Log::create(self.file(&self.path), CAPACITY, 42, Lsn(start)).unwrap()
+    }
+
+    fn open(&self) -> (Log, Vec<(u64, Vec<u8>)>) {
+        let (log, mut scan) = Log::open(self.file(&self.path)).unwrap();
+        let mut records = Vec::new();
+        while let Some(record) = scan.next().unwrap() {
+            records.push((record.start.0, record.payload.to_vec()));
+        }
+        (log, records)
+    }
+}
+
+fn append(log: &Log, payload: &[u8]) -> (Lsn, Lsn) {
+    let room = log.reserve(payload.len()).unwrap();
+    log.append(room, payload, |_, _| ())
+}
+
+fn payload(number: u64, length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|i| (number as usize * 31 + i) as u8)
+        .collect()
+}
+
+#[test]
+fn what_is_durable_is_found_again() {
+    let place = Place::new();
+    let log = place.create(1234);
+    let mut written = Vec::new();
+    for number in 0..500 {
+        let payload = payload(number, 1 + number as usize * 7 % 900);
+        let (start, end) = append(&log, &payload);
+        assert_eq!(end.0 - start.0, (payload.len() + HEAD) as u64);
+        written.push((start.0, payload));
+        if number % 7 == 0 {
+            log.make_durable(end).unwrap();
+        }
+    }
+    log.make_durable(log.end()).unwrap();
+    let end = log.end();
+    drop(log);
+    let (log, found) = place.open();
+    assert_eq!(found, written);
+    assert_eq!((log.end(), log.durable(), log.store()), (end, end, 42));
+}
+
+#[test]
+fn what_was_not_made_durable_is_not_there() {
+    let place = Place::new();
+    let log = place.create(0);
+    let (_, end) = append(&log, b"one");
+    log.make_durable(end).unwrap();
+    append(&log, b"two");
+    drop(log);
+    let (log, found) = place.open();
+    assert_eq!(found, [(0, b"one".to_vec())]);
+    assert_eq!(log.end(), end);
+}
+
+#[test]
+fn goes_round_the_file_and_on_after_each_opening() {
+    let place = Place::new();
+    let mut log = place.create(0);
+    let mut last_start = Lsn(0);
+    for round in 0..40 {
+        for number in 0..60 {
+            let payload = payload(round * 60 + number, 3000 + number as usize);
+            let (start, _) = append(&log, &payload);
+            last_start = start;
+        }
+        log.make_durable(log.end()).unwrap();
+        log.set_checkpoint(last_start).unwrap();
+        drop(log);
+        let (again, found) = place.open();
+        assert_eq!(found, [(last_start.0, payload(round * 60 + 59, 3059))]);
+        assert_eq!(again.checkpoint_lsn(), last_start);
+        log = again;
+    }
+    assert!(log.end().0 > 6 * CAPACITY);
+}
+
+#[test]
+fn a_checkpoint_may_lie_anywhere_in_memory_or_file() {
+    let place = Place::new();
+    let log = place.create(0);
+    let mut starts = Vec::new();
+    for number in 0..400 {
+        // Heads at all offsets in their blocks, some across two.
+        let (start, end) = append(&log, &payload(number, 1 + (number as usize * 37) % 300));
+        starts.push(start);
+        if number % 50 == 49 {
+            log.make_durable(end).unwrap();
+        }
+        if number % 3 == 0 {
+            let at = starts[(number as usize).saturating_sub(number as usize % 60)];
+            if at >= log.checkpoint_lsn() {
+                log.set_checkpoint(at).unwrap();
+                let (_, found) = place.open();
+                let first = (log.durable() > at).then_some(at.0);
+                assert_eq!(found.first().map(|record| record.0), first);
+            }
+        }
+    }
+    log.set_checkpoint(log.end()).unwrap();
+    assert_eq!(place.open().1, []);
+    assert_eq!(log.pressure(), 0.0);
+}
+
+/// Every way in which the last write can be torn: some of its sectors are
+/// there, some are as before.
+#[test]
+fn a_torn_write_ends_the_log_before_it_and_harms_nothing_older() {
+    let place = Place::new();
+    let log = place.create(0);
+    let (_, end) = append(&log, &payload(1, 700));
+    log.make_durable(end).unwrap();
+    let before = std::fs::read(&place.path).unwrap();
+    let (_, whole) = append(&log, &payload(2, 2000));
+    log.make_durable(whole).unwrap();
+    let after = std::fs::read(&place.path).unwrap();
+    drop(log);
+    let first = CIRCLE as usize / 512;
+    for lost in 1u32..1 << 6 {
+        let mut torn = after.clone();
+        for sector in (0..6).filter(|sector| lost >> sector & 1 == 1) {
+            let range = (first + sector) * 512..(first + sector + 1) * 512;
+            torn[range.clone()].copy_from_slice(&before[range]);
+        }
+        std::fs::write(&place.path, &torn).unwrap();
+        let (log, found) = place.open();
+        // A lost sector that was the same before is not lost.
+        let records = if torn == after { 2 } else { 1 };
+        assert_eq!(found.len(), records, "sectors {lost:06b} lost");
+        if records == 1 {
+            assert_eq!(log.end(), end);
+        }
+    }
+}
+
+/// A, B and C were written at once, A's write was torn, and after the crash an
+/// A of the same length takes its place: C must not come back.
+#[test]
+fn what_lay_behind_a_torn_record_does_not_come_back() {
+    let place = Place::new();
+    let log = place.create(0);
+    for number in 0..3 {
+        append(&log, &payload(number, 5000));
+    }
+    log.make_durable(log.end()).unwrap();
+    drop(log);
+    let file = std::fs::File::options()
+        .write(true)
+        .open(&place.path)
+        .unwrap();
+    file.write_all_at(&[0; 512], CIRCLE + 512).unwrap();
+    let (log, found) = place.open();
+    assert_eq!(found, []);
+    // As long as the first record, so that the second would follow.
+    let (_, end) = append(&log, &payload(9, 5000));
+    log.make_durable(end).unwrap();
+    // The tail block was padded with zeros; put the old second record's
+    // beginning back, as if the disk had kept it.
+    let stale = {
+        let mut bytes = record::head(5000, 0, 0).to_vec();
+        let chain = record::checksum(Lsn(0), 0, &payload(0, 5000));
+        let checksum = record::checksum(end, chain, &payload(1, 5000));
+        bytes[..].copy_from_slice(&record::head(5000, checksum, chain));
+        bytes.extend(payload(1, 5000));
+        bytes
+    };
+    file.write_all_at(&stale, CIRCLE + end.0).unwrap();
+    drop(log);
+    let (log, found) = place.open();
+    assert_eq!(found, [(0, payload(9, 5000))]);
+    assert_eq!(log.end(), end);
+}
+
+#[test]
+fn a_full_log_waits_for_a_checkpoint_and_asks_for_it() {
+    let place = Place::new();
+    let log = Arc::new(place.create(0));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    log.set_waker(move || {
+        counter.fetch_add(1, Ordering::SeqCst);
+    });
+    let writer = {
+        let log = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for number in 0..600 {
+                append(&log, &payload(number, 10_000));
+            }
+        })
+    };
+    while !writer.is_finished() {
+        if asked.swap(0, Ordering::SeqCst) > 0 {
+            assert!(log.pressure() > 0.9);
+            log.set_checkpoint(log.end()).unwrap();
+        }
+        std::thread::yield_now();
+    }
+    writer.join().unwrap();
+    assert!(log.end().0 > 5 * CAPACITY);
+}
+
+#[test]
+fn a_reservation_that_is_not_used_is_given_back() {
+    let place = Place::new();
+    let log = place.create(0);
+    for _ in 0..100 {
+        drop(log.reserve(200_000).unwrap());
+    }
+    assert_eq!(log.pressure(), 0.0);
+    let limit = (log.capacity() / 4) as usize;
+    assert_eq!(
+        log.reserve(limit + 1).err(),
+        Some(LogError::TooLarge {
+            bytes: limit + 1,
+            limit
+        })
+    );
+}
+
+#[test]
+fn many_threads_commit_and_all_of_it_is_there() {
+    let place = Place::new();
+    let log = place.create(0);
+    let order = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let (log, order) = (&log, &order);
+            scope.spawn(move || {
+                for number in 0..50 {
+                    let payload = payload(thread * 1000 + number, 100);
+                    let room = log.reserve(500).unwrap();
+                    let (start, end) = log.append(room, &payload, |start, end| {
+                        // Under the lock LSNs come in order.
+                        assert!(order.swap(end.0, Ordering::SeqCst) <= start.0);
+                    });
+                    log.make_durable(end).unwrap();
+                    assert!(log.durable() >= end && start < end);
+                }
+            });
+        }
+    });
+    drop(log);
+    let (_, found) = place.open();
+    assert_eq!(found.len(), 400);
+}
+
+#[test]
+fn what_is_no_log_is_refused() {
+    let place = Place::new();
+    let error = |result: Result<(Log, LogScan), LogError>| result.err();
+    std::fs::write(&place.path, b"short").unwrap();
+    assert_eq!(
+        error(Log::open(place.file(&place.path))),
+        Some(LogError::Truncated { at: 5 })
+    );
+    std::fs::write(&place.path, vec![1; 100_000]).unwrap();
+    assert_eq!(
+        error(Log::open(place.file(&place.path))),
+        Some(LogError::Foreign)
+    );
+    drop(place.create(0));
+    let file = std::fs::File::options()
+        .write(true)
+        .open(&place.path)
+        .unwrap();
+    file.set_len(CIRCLE + CAPACITY - 4096).unwrap();
+    assert_eq!(
+        error(Log::open(place.file(&place.path))),
+        Some(LogError::Truncated {
+            at: CIRCLE + CAPACITY - 4096
+        })
+    );
+    assert_eq!(
+        Log::create(place.file(&place.path), 5000, 1, Lsn(0)).err(),
+        Some(LogError::Capacity { bytes: 5000 })
+    );
+}
+
+#[test]
+fn a_failed_write_ends_the_log_for_good() {
+    let place = Place::new();
+    drop(place.create(0));
+    // Opened for reading only: every write fails with EBADF.
+    let file = place
+        .engine
+        .open(&place.path, iolane::OpenOptions::new().read(true))
+        .unwrap();
+    let (log, _) = Log::open(file).unwrap();
+    let (_, end) = append(&log, b"lost");
+    let first = log.make_durable(end).unwrap_err();
+    assert!(
+        matches!(&first, LogError::Failed { reason } if reason.contains("offset")),
+        "{first}"
+    );
+    assert_eq!(log.make_durable(end), Err(first.clone()));
+    assert_eq!(log.reserve(1).err(), Some(first));
+}
