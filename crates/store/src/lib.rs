@@ -6,3 +6,5 @@ pub mod access;
 pub mod ids;
 pub mod log;
 pub mod page;
+mod sync;
+pub mod txn;
