@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+pub mod data;
 pub mod ids;
 pub mod log;
 pub mod page;
