@@ -4,4 +4,6 @@
 
 pub mod access;
 pub mod ids;
+pub mod overflow;
 pub mod page;
+pub mod tree;
