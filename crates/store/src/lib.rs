@@ -6,6 +6,8 @@ pub mod access;
 pub mod data;
 pub mod ids;
 pub mod log;
+pub mod overflow;
 pub mod page;
 mod sync;
+pub mod tree;
 pub mod txn;
