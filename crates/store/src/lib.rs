@@ -3,11 +3,19 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+mod attempt;
+mod backing;
+mod catalog;
 pub mod data;
 pub mod ids;
 pub mod log;
+mod long;
+mod master;
 pub mod overflow;
 pub mod page;
 mod sync;
+mod system;
+mod table;
 pub mod tree;
 pub mod txn;
+mod undo;

@@ -47,6 +47,8 @@ pub enum PageKind {
     UndoSlot = 7,
     /// Undo records.
     Undo = 8,
+    /// Where everything else of a store begins.
+    Master = 9,
 }
 
 impl PageKind {
@@ -63,6 +65,7 @@ impl PageKind {
             Overflow,
             UndoSlot,
             Undo,
+            Master,
         ]
         .into_iter()
         .find(|&kind| kind as u8 == number)

@@ -1,3 +1,36 @@
-//! Transactions.
+//! Transactions: snapshot isolation over [trees](crate::tree) of versions.
+//!
+//! A row of a table is its newest [version](version), in the leaf of its
+//! primary key; older ones are found by roll pointers in [undo](crate::undo).
+//! A transaction reads what its [view](views) sees, and its own changes.
+//! Before it changes a row it locks it; if somebody else has committed a change
+//! of it since the view was opened, that is a conflict: the first updater wins.
+//!
+//! A secondary index has an entry (its columns, then the primary key) for each
+//! version of a row that anybody may see, and no more information: whether an
+//! entry is true for a reader, the reader's version of the row says. So entries
+//! are inserted after a change of the row, and removed when the last version
+//! with these columns has gone, by [rollback](rollback) or by [purge](purge).
 
+mod change;
+mod error;
 pub mod locks;
+mod purge;
+mod range;
+mod read;
+mod rollback;
+mod secondary;
+#[cfg(test)]
+mod tests;
+mod transaction;
+pub(crate) mod version;
+mod views;
+mod write;
+
+pub use error::Error;
+pub use range::Rows;
+pub use transaction::{Durability, Savepoint, Transaction};
+
+pub(crate) use purge::Purge;
+pub(crate) use secondary::EntryLocks;
+pub(crate) use views::{OpenView, View, Views};

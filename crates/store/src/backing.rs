@@ -1,0 +1,38 @@
+//! What tables and transactions need of the files below them.
+
+use crate::access::{Pages, PagesError};
+use crate::ids::{Lsn, SegmentId};
+use crate::txn::Error;
+
+/// Pages, and the tablespaces and segments that they come from.
+pub trait Backing: Pages {
+    /// Waits until the log is durable up to `lsn`.
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`].
+    fn make_durable(&self, lsn: Lsn) -> Result<(), PagesError>;
+
+    /// Makes an empty tablespace. Its name becomes that of its file.
+    ///
+    /// # Errors
+    /// No room, or the system refuses.
+    fn create_space(&self, name: &str) -> Result<u32, Error>;
+
+    /// Drops a tablespace that nobody uses, with all its pages.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn drop_space(&self, space: u32) -> Result<(), Error>;
+
+    /// Tablespaces that there are, but for the system's.
+    fn spaces(&self) -> Vec<u32>;
+
+    /// Makes a segment without pages.
+    ///
+    /// # Errors
+    /// No room.
+    fn create_segment(&self, space: u32) -> Result<SegmentId, PagesError>;
+
+    /// The pages of a segment, ascending.
+    fn segment_pages(&self, segment: SegmentId) -> Vec<u32>;
+}

@@ -1,0 +1,148 @@
+//! What all transactions of an open store share.
+
+use crate::backing::Backing;
+use crate::catalog::Catalog;
+use crate::ids::{Lsn, PageId};
+use crate::master::{Master, slots_max};
+use crate::txn::locks::LockTable;
+use crate::txn::{Durability, EntryLocks, Error, Purge, Views};
+use crate::undo::{Slot, Slots, read_header};
+use parking_lot::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How transactions behave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemOptions {
+    pub(crate) durability: Durability,
+    /// How long a transaction waits for a row, or to begin writing.
+    pub(crate) lock_timeout: Duration,
+    /// Row locks that there may be.
+    pub(crate) locks_max: usize,
+    /// Transactions that may write at a time.
+    pub(crate) undo_slots: u32,
+}
+
+/// Numbers of what has happened since the store was opened.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) committed: AtomicU64,
+    pub(crate) rolled_back: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
+    pub(crate) deadlocks: AtomicU64,
+    pub(crate) purged: AtomicU64,
+}
+
+pub(crate) struct System<B> {
+    pub(crate) backing: B,
+    pub(crate) options: SystemOptions,
+    pub(crate) master: Master,
+    pub(crate) catalog: Catalog,
+    pub(crate) views: Views,
+    pub(crate) locks: LockTable,
+    pub(crate) slots: Slots,
+    pub(crate) entries: EntryLocks,
+    pub(crate) purge: Purge,
+    /// Shared by who changes rows, for as long as rows and index entries do not
+    /// agree; exclusive for who compares them. Nobody waits for a row's lock
+    /// while holding it.
+    pub(crate) gate: RwLock<()>,
+    pub(crate) counters: Counters,
+    /// End of the last commit's record.
+    pub(crate) last_commit: AtomicU64,
+}
+
+/// What opening had to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Opened {
+    /// Transactions rolled back.
+    pub(crate) rolled_back: u32,
+    /// Tablespaces dropped that belonged to no table.
+    pub(crate) spaces_dropped: u32,
+}
+
+impl<B: Backing> System<B> {
+    /// Makes the pages of an empty store in tablespace `space`, which is new.
+    /// Returns where the master page is.
+    pub(crate) fn create(backing: &B, space: u32) -> Result<PageId, Error> {
+        let branches = backing.create_segment(space)?;
+        let leaves = backing.create_segment(space)?;
+        let undo = backing.create_segment(space)?;
+        Ok(Master::create(backing, undo, leaves, branches)?.page)
+    }
+
+    /// Takes up what is in the pages: rolls back whoever had not committed, and
+    /// drops what belongs to nobody.
+    pub(crate) fn open(
+        backing: B,
+        master: PageId,
+        options: SystemOptions,
+    ) -> Result<(System<B>, Opened), Error> {
+        let master = Master { page: master };
+        let says = master.read(&backing)?;
+        let slots_max = slots_max(backing.page_bytes()) as u32;
+        let undo_slots = options
+            .undo_slots
+            .max(says.slots.len() as u32)
+            .clamp(1, slots_max);
+        let slots = Slots::new(master, says.undo, undo_slots);
+        let purge = Purge::default();
+        let mut found: Vec<(Slot, u64)> = Vec::with_capacity(says.slots.len());
+        for (number, &header) in says.slots.iter().enumerate() {
+            let active = read_header(&backing, header)?.active;
+            let slot = slots.adopt(&backing, number as u32, header)?;
+            purge.adopt(&backing, &slot)?;
+            found.push((slot, active));
+        }
+        let active = found
+            .iter()
+            .map(|&(_, active)| active)
+            .filter(|&trx| trx != 0);
+        let system = System {
+            views: Views::new(master, says.numbers, active),
+            catalog: Catalog::load(&backing, says.catalogue)?,
+            locks: LockTable::new(options.locks_max),
+            entries: EntryLocks::default(),
+            gate: RwLock::new(()),
+            counters: Counters::default(),
+            last_commit: AtomicU64::new(0),
+            backing,
+            options,
+            master,
+            slots,
+            purge,
+        };
+        let mut opened = Opened {
+            spaces_dropped: system.drop_unknown_spaces()?,
+            ..Opened::default()
+        };
+        for (slot, active) in found {
+            if active == 0 {
+                system.slots.give_back(slot);
+            } else {
+                system.roll_back_whole(active, slot)?;
+                opened.rolled_back += 1;
+            }
+        }
+        Ok((system, opened))
+    }
+
+    /// Drops tablespaces of tables that were being made or dropped.
+    fn drop_unknown_spaces(&self) -> Result<u32, Error> {
+        let known = self.catalog.spaces();
+        let mut dropped = 0;
+        for space in self.backing.spaces() {
+            if !known.contains(&space) {
+                self.backing.drop_space(space)?;
+                dropped += 1;
+            }
+        }
+        Ok(dropped)
+    }
+
+    /// Makes durable what was committed without waiting for that.
+    pub(crate) fn sync_commits(&self) -> Result<(), Error> {
+        let last = self.last_commit.load(Ordering::Acquire);
+        Ok(self.backing.make_durable(Lsn(last))?)
+    }
+}

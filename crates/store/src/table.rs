@@ -1,0 +1,291 @@
+//! A table as the code that reads and changes rows needs it.
+
+use crate::access::{Pages, PagesError};
+use crate::data::{
+    ColumnType, Row, SchemaError, TableSchema, Value, decode_key, decode_row, encode_key,
+    encode_row,
+};
+use crate::ids::{PageId, SegmentId};
+use crate::long;
+use crate::tree::Tree;
+use crate::txn::Error;
+use crate::txn::version::{LongRef, VersionRef};
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of a row's columns: a bound for the memory that reading one
+/// takes.
+pub const ROW_BYTES_MAX: usize = 64 << 20;
+
+/// Where a tree is, for the catalogue.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct TreePlace {
+    pub(crate) id: u64,
+    pub(crate) root: u32,
+    pub(crate) leaves: u32,
+    pub(crate) branches: u32,
+}
+
+impl TreePlace {
+    fn tree(&self, space: u32) -> Tree {
+        let segment = |number| SegmentId { space, number };
+        Tree {
+            root: PageId::new(space, self.root),
+            leaf_segment: segment(self.leaves),
+            branch_segment: segment(self.branches),
+            owner: self.id,
+        }
+    }
+}
+
+/// What the catalogue knows of a table.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TableRecord {
+    pub(crate) schema: TableSchema,
+    pub(crate) space: u32,
+    pub(crate) rows: TreePlace,
+    /// Segment of long values.
+    pub(crate) long: u32,
+    pub(crate) indexes: Vec<TreePlace>,
+}
+
+/// A secondary index.
+pub(crate) struct SecondaryIndex {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    pub(crate) unique: bool,
+    pub(crate) tree: Tree,
+    /// Positions of its columns in a row.
+    pub(crate) columns: Vec<usize>,
+}
+
+/// A table.
+pub(crate) struct Table {
+    pub(crate) id: u64,
+    pub(crate) schema: TableSchema,
+    pub(crate) space: u32,
+    pub(crate) rows: Tree,
+    pub(crate) long: SegmentId,
+    pub(crate) indexes: Vec<SecondaryIndex>,
+    /// Positions of the primary key's columns in a row.
+    pub(crate) key_columns: Vec<usize>,
+    /// Positions of all others.
+    value_columns: Vec<usize>,
+}
+
+impl Table {
+    pub(crate) fn new(record: TableRecord) -> Result<Table, SchemaError> {
+        let schema = record.schema;
+        let positions = |names: &[String]| -> Result<Vec<usize>, SchemaError> {
+            names.iter().map(|name| schema.position(name)).collect()
+        };
+        let key_columns = positions(&schema.primary_key)?;
+        let value_columns = (0..schema.columns.len())
+            .filter(|column| !key_columns.contains(column))
+            .collect();
+        let mut indexes = Vec::with_capacity(record.indexes.len());
+        for (index, place) in schema.indexes.iter().zip(&record.indexes) {
+            indexes.push(SecondaryIndex {
+                id: place.id,
+                name: index.name.clone(),
+                unique: index.unique,
+                tree: place.tree(record.space),
+                columns: positions(&index.columns)?,
+            });
+        }
+        Ok(Table {
+            id: record.rows.id,
+            space: record.space,
+            rows: record.rows.tree(record.space),
+            long: SegmentId {
+                space: record.space,
+                number: record.long,
+            },
+            indexes,
+            key_columns,
+            value_columns,
+            schema,
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.schema.name
+    }
+
+    pub(crate) fn position_of_index(&self, name: &str) -> Result<usize, Error> {
+        let found = self.indexes.iter().position(|index| index.name == name);
+        found.ok_or_else(|| Error::UnknownIndex {
+            table: self.name().to_owned(),
+            index: name.to_owned(),
+        })
+    }
+
+    fn column_type(&self, position: usize) -> ColumnType {
+        self.schema.columns[position].column_type
+    }
+
+    fn too_large(&self, what: &str, bytes: usize, bytes_max: usize) -> Error {
+        Error::TooLarge {
+            table: self.name().to_owned(),
+            what: what.to_owned(),
+            bytes,
+            bytes_max,
+        }
+    }
+
+    /// The primary key of a checked row.
+    pub(crate) fn key_of(&self, row: &Row, key_bytes_max: usize) -> Result<Vec<u8>, Error> {
+        let schema = &self.schema;
+        let key = schema.key_of(row, "primary key", &schema.primary_key)?;
+        if key.len() > key_bytes_max {
+            return Err(self.too_large("primary key", key.len(), key_bytes_max));
+        }
+        Ok(key)
+    }
+
+    /// The bytes of the first few columns of a key, given as values.
+    pub(crate) fn key_prefix(
+        &self,
+        of: &str,
+        columns: &[usize],
+        values: &[Value],
+    ) -> Result<Vec<u8>, Error> {
+        if values.len() > columns.len() {
+            return Err(Error::KeyLength {
+                key: of.to_owned(),
+                found: values.len(),
+                expected: columns.len(),
+            });
+        }
+        for (&column, value) in columns.iter().zip(values) {
+            let column = &self.schema.columns[column];
+            let fits = match value.column_type() {
+                None => column.nullable,
+                Some(found) => found == column.column_type,
+            };
+            if !fits {
+                return Err(Error::Schema(SchemaError::Type {
+                    column: column.name.clone(),
+                    expected: column.column_type.name(),
+                    found: value.type_name(),
+                }));
+            }
+        }
+        let mut key = Vec::new();
+        encode_key(values, &mut key).map_err(|source| SchemaError::Key {
+            key: of.to_owned(),
+            source,
+        })?;
+        Ok(key)
+    }
+
+    /// A whole primary key, given as values.
+    pub(crate) fn primary_key(&self, values: &[Value]) -> Result<Vec<u8>, Error> {
+        if values.len() != self.key_columns.len() {
+            return Err(Error::KeyLength {
+                key: "primary key".to_owned(),
+                found: values.len(),
+                expected: self.key_columns.len(),
+            });
+        }
+        self.key_prefix("primary key", &self.key_columns, values)
+    }
+
+    /// The columns of a checked row that are not in its key.
+    pub(crate) fn payload_of(&self, row: &Row) -> Result<Vec<u8>, Error> {
+        let mut payload = Vec::new();
+        let values = self.value_columns.iter().map(|&column| &row[column]);
+        encode_row(values, &mut payload);
+        if payload.len() > ROW_BYTES_MAX {
+            return Err(self.too_large("row", payload.len(), ROW_BYTES_MAX));
+        }
+        Ok(payload)
+    }
+
+    /// The payload of a version, also of a long one.
+    pub(crate) fn whole_payload<P: Pages>(
+        &self,
+        pages: &P,
+        version: VersionRef<'_>,
+    ) -> Result<Vec<u8>, PagesError> {
+        if !version.is_long() {
+            return Ok(version.payload.to_vec());
+        }
+        let LongRef { first, bytes } = LongRef::decode(version.payload);
+        long::read(pages, self.space, first, bytes)
+    }
+
+    /// The row of a key and a whole payload.
+    pub(crate) fn row(&self, key: &[u8], payload: &[u8]) -> Result<Row, Error> {
+        let damaged = |reason: String| Error::DamagedRow {
+            table: self.name().to_owned(),
+            reason,
+        };
+        let types = self
+            .key_columns
+            .iter()
+            .map(|&column| self.column_type(column));
+        let (keys, _) = decode_key(key, types).map_err(|error| damaged(error.to_string()))?;
+        let types = self
+            .value_columns
+            .iter()
+            .map(|&column| self.column_type(column));
+        let values = decode_row(payload, types).map_err(|error| damaged(error.to_string()))?;
+        let mut row = vec![Value::Null; self.schema.columns.len()];
+        for (&column, value) in self.key_columns.iter().zip(keys) {
+            row[column] = value;
+        }
+        for (&column, value) in self.value_columns.iter().zip(values) {
+            row[column] = value;
+        }
+        Ok(row)
+    }
+
+    /// Bytes of an index's columns at the beginning of one of its entries.
+    pub(crate) fn split_entry(&self, index: &SecondaryIndex, entry: &[u8]) -> Result<usize, Error> {
+        let types = index.columns.iter().map(|&column| self.column_type(column));
+        let decoded = decode_key(entry, types);
+        let (_, bytes) = decoded.map_err(|error| Error::DamagedRow {
+            table: self.name().to_owned(),
+            reason: format!("index {}: {error}", index.name),
+        })?;
+        Ok(bytes)
+    }
+
+    /// The columns of a row that an index is ordered by, as bytes.
+    pub(crate) fn index_key(&self, index: &SecondaryIndex, row: &Row) -> Result<Vec<u8>, Error> {
+        let mut key = Vec::new();
+        encode_key(index.columns.iter().map(|&column| &row[column]), &mut key).map_err(
+            |source| SchemaError::Key {
+                key: index.name.clone(),
+                source,
+            },
+        )?;
+        Ok(key)
+    }
+
+    /// The entry of a row in an index.
+    pub(crate) fn entry(
+        &self,
+        index: &SecondaryIndex,
+        row: &Row,
+        key: &[u8],
+        key_bytes_max: usize,
+    ) -> Result<Vec<u8>, Error> {
+        let mut entry = self.index_key(index, row)?;
+        entry.extend_from_slice(key);
+        if entry.len() > key_bytes_max {
+            let what = format!("entry in index {}", index.name);
+            return Err(self.too_large(&what, entry.len(), key_bytes_max));
+        }
+        Ok(entry)
+    }
+
+    /// Whether an index must not have a second row with the same columns.
+    pub(crate) fn is_unique_for(&self, index: &SecondaryIndex, row: &Row) -> bool {
+        index.unique
+            && index
+                .columns
+                .iter()
+                .all(|&column| row[column] != Value::Null)
+    }
+}

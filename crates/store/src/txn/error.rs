@@ -1,0 +1,124 @@
+//! What can go wrong with tables, rows and transactions.
+
+use super::locks::LockError;
+use crate::access::PagesError;
+use crate::data::SchemaError;
+use crate::tree::TreeError;
+use std::time::Duration;
+
+/// What can go wrong with tables, rows and transactions.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is a row with this key. The transaction can go on.
+    #[error("table {table}: there is a row with the same {key}")]
+    Duplicate {
+        /// The table.
+        table: String,
+        /// `primary key`, or the unique index.
+        key: String,
+    },
+    /// Somebody else has changed the row since the transaction's first read.
+    /// Its writes to this row cannot succeed any more: roll back and try again.
+    #[error(
+        "table {table}: the row was changed by another transaction since this one began to read: \
+         roll back and try again"
+    )]
+    WriteConflict {
+        /// The table.
+        table: String,
+    },
+    /// A lock was not given. After a deadlock the transaction has been rolled
+    /// back.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// As many transactions write as there are undo slots, and none ended.
+    #[error(
+        "{slots} transactions write already and none of them ended for {waited:?}: try again, or \
+         open the store with more undo slots"
+    )]
+    TooManyWriters {
+        /// Undo slots.
+        slots: u32,
+        /// How long it has waited.
+        waited: Duration,
+    },
+    /// No such table.
+    #[error("there is no table {0:?}")]
+    UnknownTable(String),
+    /// No such index.
+    #[error("table {table} has no index {index:?}")]
+    UnknownIndex {
+        /// The table.
+        table: String,
+        /// What was asked for.
+        index: String,
+    },
+    /// There is one of this name.
+    #[error("there is already a table {0:?}")]
+    TableExists(String),
+    /// Transactions have read or changed the table and have not ended.
+    #[error("table {0:?} is in use: end the transactions that have read or changed it first")]
+    TableInUse(String),
+    /// Rows can be loaded in bulk only where there are none.
+    #[error("table {0:?} is not empty: bulk loading is for empty tables")]
+    NotEmpty(String),
+    /// A schema, or a row that is not of its table.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// More or fewer values than a key has columns.
+    #[error("{key}: {found} values, it has {expected} columns")]
+    KeyLength {
+        /// `primary key`, or the index.
+        key: String,
+        /// Values given.
+        found: usize,
+        /// Columns.
+        expected: usize,
+    },
+    /// Longer than can be stored.
+    #[error("table {table}: {what} of {bytes} bytes, at most {bytes_max} are possible")]
+    TooLarge {
+        /// The table.
+        table: String,
+        /// What is too large.
+        what: String,
+        /// Its bytes.
+        bytes: usize,
+        /// The most.
+        bytes_max: usize,
+    },
+    /// The transaction has been rolled back, after a deadlock or a failure.
+    #[error("the transaction has been rolled back: begin another one")]
+    Ended,
+    /// A savepoint of another transaction, or one that a rollback to an earlier
+    /// one has removed.
+    #[error("there is no such savepoint in this transaction")]
+    UnknownSavepoint,
+    /// A row or an entry that nothing can have written.
+    #[error("table {table} is damaged: {reason}; run a check")]
+    DamagedRow {
+        /// The table.
+        table: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The catalogue cannot be read.
+    #[error("the catalogue is damaged: {0}")]
+    DamagedCatalogue(String),
+    /// Pages cannot be had; [`PagesError::Failed`]: the store must be reopened.
+    #[error(transparent)]
+    Pages(#[from] PagesError),
+    /// A tree is damaged.
+    #[error(transparent)]
+    Tree(TreeError),
+}
+
+impl From<TreeError> for Error {
+    fn from(error: TreeError) -> Error {
+        match error {
+            TreeError::Pages(error) => Error::Pages(error),
+            error => Error::Tree(error),
+        }
+    }
+}

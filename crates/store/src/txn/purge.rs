@@ -1,0 +1,344 @@
+//! Purge: taking away what nobody can see any more.
+//!
+//! Each slot's stream is eaten from its head, one transaction after the other,
+//! as soon as every open view sees that transaction. What an eaten record
+//! replaced goes: index entries that no version needs, pages of long values,
+//! and the row itself if it was deleted and is so still. Every step can be
+//! repeated after a crash; the head in the slot's header moves when pages are
+//! freed, or all is eaten.
+
+use super::version::{LongRef, Version, VersionRef};
+use super::{Error, View};
+use crate::access::{MiniTransaction, Pages, PagesError};
+use crate::attempt::in_mini;
+use crate::backing::Backing;
+use crate::ids::PageId;
+use crate::long;
+use crate::page::Op;
+use crate::system::System;
+use crate::table::Table;
+use crate::tree::{Decision, ModifyError, Reserve};
+use crate::undo::record::{Body, Change, FREEING, KIND_AT, Record};
+use crate::undo::{HEAD_AT, Place, Slot, Step, read_header, step};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Undo pages that one mini-transaction frees.
+const PAGES_FREED_MAX: usize = 16;
+
+/// How far a slot's stream is eaten.
+#[derive(Clone, Debug)]
+struct Eaten {
+    header: PageId,
+    head: Place,
+    /// Pages before the head that are not freed yet.
+    passed: Vec<PageId>,
+    /// Commit numbers of the transactions that have ended, the first one first.
+    ended: VecDeque<u64>,
+}
+
+/// What purge knows.
+#[derive(Default)]
+pub(crate) struct Purge {
+    slots: Mutex<BTreeMap<u32, Eaten>>,
+    /// Held by who eats; also keeps tables from being dropped.
+    pub(crate) running: Mutex<()>,
+    bell: Mutex<bool>,
+    rung: Condvar,
+}
+
+impl Purge {
+    /// A new slot, whose stream begins at a place.
+    pub(crate) fn add(&self, slot: &Slot, head: Place) {
+        let eaten = Eaten {
+            header: slot.header,
+            head,
+            passed: Vec::new(),
+            ended: VecDeque::new(),
+        };
+        self.slots.lock().insert(slot.number, eaten);
+    }
+
+    /// A slot that was there when the store was opened.
+    pub(crate) fn adopt<P: Pages>(&self, pages: &P, slot: &Slot) -> Result<(), PagesError> {
+        let head = read_header(pages, slot.header)?.head;
+        self.add(slot, head);
+        let mut place = head;
+        loop {
+            match step(pages, slot.header.space, place)? {
+                Step::End => return Ok(()),
+                Step::NextPage(page) => place = Place::begin_of(page),
+                Step::Record { bytes, next } => {
+                    if let Some(Body::End { number, .. }) =
+                        Record::decode(&bytes).map(|record| record.body)
+                    {
+                        self.push(slot.number, number);
+                    }
+                    place = next;
+                }
+            }
+        }
+    }
+
+    fn push(&self, slot: u32, number: u64) {
+        let mut slots = self.slots.lock();
+        let eaten = slots.get_mut(&slot).expect("added before it is used");
+        eaten.ended.push_back(number);
+    }
+
+    /// The transaction that owns a slot has ended. In a slot they end one after
+    /// the other.
+    pub(crate) fn ended(&self, slot: &Slot, number: u64) {
+        self.push(slot.number, number);
+    }
+
+    /// Transactions that have ended and are not eaten.
+    pub(crate) fn waiting(&self) -> usize {
+        self.slots
+            .lock()
+            .values()
+            .map(|slot| slot.ended.len())
+            .sum()
+    }
+
+    /// The slot with the transaction that ended first.
+    fn first(&self) -> Option<(u32, u64)> {
+        let slots = self.slots.lock();
+        let firsts = slots
+            .iter()
+            .filter_map(|(&slot, eaten)| eaten.ended.front().map(|&number| (slot, number)));
+        firsts.min_by_key(|&(_, number)| number)
+    }
+
+    /// Wakes whoever [waits](Self::wait).
+    pub(crate) fn wake(&self) {
+        *self.bell.lock() = true;
+        self.rung.notify_all();
+    }
+
+    /// Waits until there may be something to do.
+    pub(crate) fn wait(&self, timeout: Duration) {
+        let mut rung = self.bell.lock();
+        if !*rung {
+            self.rung.wait_for(&mut rung, timeout);
+        }
+        *rung = false;
+    }
+}
+
+impl<B: Backing> System<B> {
+    /// Eats up to about `limit` records. Returns how many; 0: there is nothing
+    /// that could be eaten now.
+    pub(crate) fn purge(&self, limit: usize) -> Result<usize, Error> {
+        let _running = self.purge.running.lock();
+        let oldest = self.views.open_oldest();
+        let mut count = 0;
+        while count < limit {
+            let Some((slot, number)) = self.purge.first() else {
+                break;
+            };
+            if number >= oldest.view.ended_below {
+                break;
+            }
+            let eaten = self.purge.slots.lock()[&slot].clone();
+            count += self.eat(slot, eaten, &oldest.view, limit - count)?;
+        }
+        self.counters
+            .purged
+            .fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    /// Eats a transaction's records, up to `limit`.
+    fn eat(
+        &self,
+        slot: u32,
+        mut eaten: Eaten,
+        oldest: &View,
+        limit: usize,
+    ) -> Result<usize, Error> {
+        let space = self.slots.space();
+        let mut count = 0;
+        while count < limit {
+            match step(&self.backing, space, eaten.head)? {
+                Step::End => {
+                    return Err(PagesError::Unreadable {
+                        page: PageId::new(space, eaten.head.page),
+                        reason: "a stream of undo records ends within a transaction".to_owned(),
+                    }
+                    .into());
+                }
+                Step::NextPage(page) => {
+                    eaten.passed.push(PageId::new(space, eaten.head.page));
+                    eaten.head = Place::begin_of(page);
+                    if eaten.passed.len() == PAGES_FREED_MAX {
+                        self.move_head(&mut eaten)?;
+                    }
+                }
+                Step::Record { bytes, next } => {
+                    let is_end = self.eat_record(&bytes, eaten.head, oldest)?;
+                    eaten.head = next;
+                    count += 1;
+                    if is_end {
+                        return self.eaten_whole(slot, eaten).map(|()| count);
+                    }
+                }
+            }
+            let mut slots = self.purge.slots.lock();
+            let known = slots.get_mut(&slot).expect("it was there before");
+            known.head = eaten.head;
+            known.passed.clone_from(&eaten.passed);
+        }
+        Ok(count)
+    }
+
+    /// Notes that a transaction has been eaten.
+    fn eaten_whole(&self, slot: u32, mut eaten: Eaten) -> Result<(), Error> {
+        let is_last = {
+            let mut slots = self.purge.slots.lock();
+            let known = slots.get_mut(&slot).expect("it was there before");
+            known.ended.pop_front();
+            known.head = eaten.head;
+            known.passed.clone_from(&eaten.passed);
+            known.ended.is_empty()
+        };
+        if is_last || !eaten.passed.is_empty() {
+            self.move_head(&mut eaten)?;
+            let mut slots = self.purge.slots.lock();
+            let known = slots.get_mut(&slot).expect("it was there before");
+            known.passed.clear();
+        }
+        Ok(())
+    }
+
+    /// Frees the pages before the head, and says in the slot's header where it
+    /// is.
+    fn move_head(&self, eaten: &mut Eaten) -> Result<(), Error> {
+        let segment = self.slots.segment();
+        let _changing = self.gate.read();
+        in_mini(&self.backing, &[], 0, |mini| {
+            mini.exclusive(eaten.header)?;
+            let bytes = &eaten.head.encode();
+            let offset = HEAD_AT;
+            mini.apply(eaten.header, &Op::Patch { offset, bytes });
+            for &page in &eaten.passed {
+                mini.free(segment, page);
+            }
+            Ok(())
+        })?;
+        eaten.passed.clear();
+        Ok(())
+    }
+
+    /// Takes away what a record replaced. Returns whether it is a transaction's
+    /// end.
+    fn eat_record(&self, bytes: &[u8], at: Place, oldest: &View) -> Result<bool, Error> {
+        let record = Record::decode(bytes).expect("the stream was checked");
+        if record.undone {
+            return Ok(false);
+        }
+        let (table, key, change, before) = match record.body {
+            Body::End { .. } => return Ok(true),
+            Body::Long { .. } => return Ok(false),
+            Body::Row {
+                table,
+                key,
+                change,
+                before,
+            } => (table, key, change, before),
+        };
+        // Of a dropped table nothing is left to be taken away.
+        let (Ok(table), Some(before)) = (self.catalog.by_id(table), before) else {
+            return Ok(false);
+        };
+        let _changing = self.gate.read();
+        if !before.is_deleted() && !record.freeing {
+            self.eat_entries(&table, key, &before.to_version(), oldest)?;
+        }
+        if change == Change::Delete {
+            self.eat_row(&table, key, &record, at)?;
+        }
+        if before.is_long() {
+            self.eat_long(&table, &record, bytes[KIND_AT], before, at)?;
+        }
+        Ok(false)
+    }
+
+    fn eat_entries(
+        &self,
+        table: &Table,
+        key: &[u8],
+        before: &Version,
+        oldest: &View,
+    ) -> Result<(), Error> {
+        if table.indexes.is_empty() {
+            return Ok(());
+        }
+        let row = self.row(table, key, before)?;
+        let entries = self.entries_of(table, &row, key)?;
+        for (index, entry) in table.indexes.iter().zip(&entries) {
+            self.remove_entry(table, index, entry, key, Default::default(), oldest)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a deleted row, unless it is there again.
+    fn eat_row(
+        &self,
+        table: &Table,
+        key: &[u8],
+        record: &Record<'_>,
+        at: Place,
+    ) -> Result<(), Error> {
+        let modified = table.rows.modify(
+            &self.backing,
+            key,
+            None,
+            Reserve::default(),
+            |existing, _| {
+                let version = existing.and_then(VersionRef::decode);
+                match version {
+                    Some(version) if version.trx == record.trx && version.roll == at.pointer() => {
+                        Decision::Remove
+                    }
+                    _ => Decision::Abort(()),
+                }
+            },
+        );
+        match modified {
+            Ok(_) | Err(ModifyError::Aborted(())) => Ok(()),
+            Err(ModifyError::Tree(error)) => Err(error.into()),
+        }
+    }
+
+    /// Frees the pages of a long value that was replaced.
+    fn eat_long(
+        &self,
+        table: &Table,
+        record: &Record<'_>,
+        kind: u8,
+        before: VersionRef<'_>,
+        at: Place,
+    ) -> Result<(), Error> {
+        let LongRef { mut first, .. } = LongRef::decode(before.payload);
+        let page = PageId::new(self.slots.space(), at.page);
+        while first != 0 {
+            let (freed, next) = long::first_pages(&self.backing, table.space, first)?;
+            in_mini(&self.backing, &[], 0, |mini| {
+                mini.exclusive(page)?;
+                for &page in &freed {
+                    mini.free(table.long, page);
+                }
+                let offset = at.offset + KIND_AT as u16;
+                let bytes = &[kind | FREEING];
+                mini.apply(page, &Op::Patch { offset, bytes });
+                self.set_first_page(mini, record, at.pointer(), next);
+                Ok(())
+            })?;
+            first = next;
+        }
+        Ok(())
+    }
+}

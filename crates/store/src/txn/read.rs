@@ -1,0 +1,134 @@
+//! Reading: which version of a row a view sees.
+
+use super::version::{Version, VersionRef};
+use super::{Error, Transaction, View};
+use crate::access::PagesError;
+use crate::backing::Backing;
+use crate::data::{Row, Value};
+use crate::ids::PageId;
+use crate::system::System;
+use crate::table::Table;
+use crate::undo::read_record;
+use crate::undo::record::{Body, Record};
+
+impl<B: Backing> System<B> {
+    /// The newest version of a row.
+    pub(super) fn newest(&self, table: &Table, key: &[u8]) -> Result<Option<Version>, Error> {
+        let found = table.rows.get(&self.backing, key, |bytes| {
+            VersionRef::decode(bytes).map(VersionRef::to_version)
+        })?;
+        match found {
+            Some(None) => Err(damaged(table, "a row without its head".to_owned())),
+            Some(version) => Ok(version),
+            None => Ok(None),
+        }
+    }
+
+    /// The version before one. Somebody's view must be open that does not see
+    /// the transaction which made that one.
+    pub(super) fn before(
+        &self,
+        table: &Table,
+        key: &[u8],
+        version: &Version,
+    ) -> Result<Option<Version>, Error> {
+        if version.roll.is_none() {
+            return Ok(None);
+        }
+        let bytes = read_record(&self.backing, self.slots.space(), version.roll)?;
+        match Record::decode(&bytes) {
+            Some(Record {
+                trx,
+                body:
+                    Body::Row {
+                        table: of,
+                        key: of_key,
+                        before,
+                        ..
+                    },
+                ..
+            }) if trx == version.trx && of == table.id && of_key == key => {
+                Ok(before.map(VersionRef::to_version))
+            }
+            _ => {
+                let page = PageId::new(self.slots.space(), version.roll.page());
+                let offset = version.roll.offset();
+                let reason = format!("the undo record at {offset} is of another row");
+                Err(PagesError::Unreadable { page, reason }.into())
+            }
+        }
+    }
+
+    /// The version that a view sees, or that `own` made; `None` if the row is
+    /// not there for it.
+    pub(super) fn visible(
+        &self,
+        view: &View,
+        own: Option<u64>,
+        table: &Table,
+        key: &[u8],
+        newest: Version,
+    ) -> Result<Option<Version>, Error> {
+        let mut version = newest;
+        while own != Some(version.trx) && !view.sees(version.trx) {
+            match self.before(table, key, &version)? {
+                Some(before) => version = before,
+                None => return Ok(None),
+            }
+        }
+        Ok((!version.is_deleted()).then_some(version))
+    }
+
+    /// The row of a version.
+    pub(super) fn row(&self, table: &Table, key: &[u8], version: &Version) -> Result<Row, Error> {
+        if version.is_long() {
+            let payload = table.whole_payload(&self.backing, version.borrow())?;
+            return table.row(key, &payload);
+        }
+        table.row(key, &version.payload)
+    }
+}
+
+pub(super) fn damaged(table: &Table, reason: String) -> Error {
+    Error::DamagedRow {
+        table: table.name().to_owned(),
+        reason,
+    }
+}
+
+impl<B: Backing> Transaction<'_, B> {
+    /// The row with a primary key, as this transaction sees it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], [`Error::KeyLength`], [`Error::Schema`] for a
+    /// key of other types, [`Error::Ended`], [`Error::Pages`].
+    pub fn get(&mut self, table: &str, key: &[Value]) -> Result<Option<Row>, Error> {
+        self.check_open()?;
+        let table = self.table(table)?;
+        let key = table.primary_key(key)?;
+        self.look();
+        self.seen(&table, &key)
+    }
+
+    /// The row of a key for this transaction, whose view is open.
+    pub(super) fn seen(&self, table: &Table, key: &[u8]) -> Result<Option<Row>, Error> {
+        match self.system.newest(table, key)? {
+            Some(newest) => self.seen_of(table, key, newest),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, with the newest version of the row or one that was it.
+    pub(super) fn seen_of(
+        &self,
+        table: &Table,
+        key: &[u8],
+        newest: Version,
+    ) -> Result<Option<Row>, Error> {
+        let view = &self.view.as_ref().expect("opened before reading").view;
+        let visible = self.system.visible(view, self.own(), table, key, newest)?;
+        visible
+            .map(|version| self.system.row(table, key, &version))
+            .transpose()
+    }
+}

@@ -1,0 +1,151 @@
+//! Entries of secondary indexes.
+//!
+//! An entry must be there as long as anybody can see a version of its row with
+//! its columns. Whoever changes a row inserts its entry after that; whoever
+//! wants to remove one looks at the row's versions first. Both happen under the
+//! entry's lock: if the look comes before the change, the insertion comes after
+//! the removal.
+
+use super::version::{RollPointer, Version};
+use super::{Error, View};
+use crate::backing::Backing;
+use crate::data::Row;
+use crate::system::System;
+use crate::table::{SecondaryIndex, Table};
+use crate::tree::{Direction, Tree};
+use parking_lot::{Mutex, MutexGuard};
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Bound;
+
+/// Entries share so many locks. Their holders may wait for pages, but hold no
+/// latch meanwhile, and no other lock of these.
+const ENTRY_LOCKS: usize = 256;
+
+/// Locks of entries.
+pub(crate) struct EntryLocks {
+    locks: Vec<Mutex<()>>,
+    hasher: RandomState,
+}
+
+impl Default for EntryLocks {
+    fn default() -> EntryLocks {
+        EntryLocks {
+            locks: (0..ENTRY_LOCKS).map(|_| Mutex::new(())).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl EntryLocks {
+    fn lock(&self, index: u64, entry: &[u8]) -> MutexGuard<'_, ()> {
+        let hash = self.hasher.hash_one((index, entry));
+        self.locks[hash as usize % ENTRY_LOCKS].lock()
+    }
+}
+
+/// The least key above all that begin with `prefix`.
+pub(super) fn above(prefix: &[u8]) -> Bound<Vec<u8>> {
+    let Some(last) = prefix.iter().rposition(|&byte| byte != u8::MAX) else {
+        return Bound::Unbounded;
+    };
+    let mut above = prefix[..=last].to_vec();
+    above[last] += 1;
+    Bound::Excluded(above)
+}
+
+impl<B: Backing> System<B> {
+    /// The entries of a row, one for each index.
+    pub(super) fn entries_of(
+        &self,
+        table: &Table,
+        row: &Row,
+        key: &[u8],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let bytes_max = Tree::key_bytes_max(&self.backing);
+        let entries = table.indexes.iter();
+        entries
+            .map(|index| table.entry(index, row, key, bytes_max))
+            .collect()
+    }
+
+    /// Inserts an entry unless it is there, after its row was changed.
+    pub(super) fn ensure_entry(&self, index: &SecondaryIndex, entry: &[u8]) -> Result<(), Error> {
+        let _lock = self.entries.lock(index.id, entry);
+        index.tree.insert(&self.backing, entry, &[])?;
+        Ok(())
+    }
+
+    /// Removes an entry unless somebody may see a version of its row with its
+    /// columns. The newest version does not count if it was made with the undo
+    /// record `undone`. What `oldest` sees, all see.
+    pub(super) fn remove_entry(
+        &self,
+        table: &Table,
+        index: &SecondaryIndex,
+        entry: &[u8],
+        key: &[u8],
+        undone: RollPointer,
+        oldest: &View,
+    ) -> Result<(), Error> {
+        let _lock = self.entries.lock(index.id, entry);
+        let mut version = self.newest(table, key)?;
+        while let Some(this) = version {
+            let counts = undone.is_none() || this.roll != undone;
+            if counts && self.has_entry(table, index, entry, key, &this)? {
+                return Ok(());
+            }
+            if oldest.sees(this.trx) {
+                break;
+            }
+            version = self.before(table, key, &this)?;
+        }
+        index.tree.remove(&self.backing, entry)?;
+        Ok(())
+    }
+
+    fn has_entry(
+        &self,
+        table: &Table,
+        index: &SecondaryIndex,
+        entry: &[u8],
+        key: &[u8],
+        version: &Version,
+    ) -> Result<bool, Error> {
+        if version.is_deleted() {
+            return Ok(false);
+        }
+        let row = self.row(table, key, version)?;
+        let columns = &entry[..entry.len() - key.len()];
+        Ok(table.index_key(index, &row)? == columns)
+    }
+
+    /// Whether a row other than that of `key` has `columns` in an index. They
+    /// are locked, so only transactions that have ended, and the one that asks,
+    /// can have made or deleted such rows.
+    pub(super) fn is_taken(
+        &self,
+        table: &Table,
+        index: &SecondaryIndex,
+        columns: &[u8],
+        key: &[u8],
+    ) -> Result<bool, Error> {
+        let above = above(columns);
+        let mut cursor = index.tree.cursor(
+            Bound::Included(columns),
+            above.as_ref().map(Vec::as_slice),
+            Direction::Forward,
+        );
+        while let Some((entry, _)) = cursor.next(&self.backing)? {
+            let other = &entry[columns.len()..];
+            if other == key {
+                continue;
+            }
+            if let Some(newest) = self.newest(table, other)?
+                && self.has_entry(table, index, entry, other, &newest)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,331 @@
+//! One thing after the other.
+
+use super::*;
+use crate::tree::Direction::{Backward, Forward};
+use crate::txn::locks::LockError;
+use std::ops::Bound;
+
+fn filled(seed: u64) -> System<TestPages> {
+    let system = Rig::new(small(seed)).open();
+    system.create_table(&schema()).unwrap();
+    let mut begin = Transaction::begin(&system);
+    for id in 0..100 {
+        let group = format!("g{}", id % 7);
+        let row = row(id, Some(1000 - id), &group, "text");
+        begin.insert("t", row).unwrap();
+    }
+    begin.commit().unwrap();
+    system
+}
+
+#[test]
+fn rows_come_back_as_they_were_put() {
+    let system = filled(1);
+    let mut one = Transaction::begin(&system);
+    for id in 0..100 {
+        let found = one.get("t", &key(id)).unwrap();
+        let group = format!("g{}", id % 7);
+        assert_eq!(found, Some(row(id, Some(1000 - id), &group, "text")));
+    }
+    assert_eq!(one.get("t", &key(100)).unwrap(), None);
+    assert!(one.update("t", row(5, None, "other", "changed")).unwrap());
+    assert!(!one.update("t", row(500, None, "", "")).unwrap());
+    assert!(one.delete("t", &key(6)).unwrap());
+    assert!(!one.delete("t", &key(6)).unwrap());
+    assert_eq!(one.get("t", &key(6)).unwrap(), None);
+    assert_eq!(
+        one.get("t", &key(5)).unwrap(),
+        Some(row(5, None, "other", "changed"))
+    );
+    assert_eq!(all(&mut one).len(), 99);
+    one.commit().unwrap();
+    assert_eq!(all(&mut Transaction::begin(&system)).len(), 99);
+}
+
+#[test]
+fn ranges_go_both_ways_in_the_order_of_any_index() {
+    let system = filled(2);
+    let mut one = Transaction::begin(&system);
+    let ids = |rows: super::super::Rows<'_, '_, TestPages>| -> Vec<i64> {
+        rows.map(|row| match row.unwrap()[0] {
+            Value::Integer(id) => id,
+            _ => panic!("an id"),
+        })
+        .collect()
+    };
+    let (from, to) = (key(10), key(13));
+    let bounds = (Bound::Excluded(&from[..]), Bound::Included(&to[..]));
+    assert_eq!(ids(one.range("t", bounds, Forward).unwrap()), [11, 12, 13]);
+    assert_eq!(ids(one.range("t", bounds, Backward).unwrap()), [13, 12, 11]);
+    let by_tag = one.range_by("t", "by_tag", .., Forward).unwrap();
+    assert_eq!(ids(by_tag), (0..100).rev().collect::<Vec<_>>());
+    let group: [Value; 1] = ["g3".into()];
+    let bounds = (Bound::Included(&group[..]), Bound::Included(&group[..]));
+    let expected: Vec<i64> = (0..100).filter(|id| id % 7 == 3).collect();
+    assert_eq!(
+        ids(one.range_by("t", "by_group", bounds, Forward).unwrap()),
+        expected
+    );
+    let bounds = (Bound::Excluded(&group[..]), Bound::Unbounded);
+    assert_eq!(
+        ids(one.range_by("t", "by_group", bounds, Forward).unwrap()),
+        [4, 5, 6]
+            .into_iter()
+            .flat_map(|rest| (0..100).filter(move |id| id % 7 == rest))
+            .collect::<Vec<_>>()
+    );
+    let bounds = (Bound::Unbounded, Bound::Excluded(&group[..]));
+    assert_eq!(
+        ids(one.range_by("t", "by_group", bounds, Backward).unwrap()).len(),
+        (0..100).filter(|id| id % 7 < 3).count()
+    );
+    let everything: (Bound<&[Value]>, _) = (Bound::Excluded(&[]), Bound::Unbounded);
+    assert!(ids(one.range("t", everything, Forward).unwrap()).is_empty());
+}
+
+#[test]
+fn each_mistake_has_its_error() {
+    let system = filled(3);
+    let mut one = Transaction::begin(&system);
+    let error = |result: Result<(), Error>| result.unwrap_err().to_string();
+    assert_eq!(
+        error(one.insert("t", row(1, None, "", ""))),
+        "table t: there is a row with the same primary key"
+    );
+    assert_eq!(
+        error(one.insert("t", row(200, Some(999), "", ""))),
+        "table t: there is a row with the same by_tag"
+    );
+    assert_eq!(
+        error(one.update("t", row(2, Some(999), "", "")).map(drop)),
+        "table t: there is a row with the same by_tag"
+    );
+    assert_eq!(error(one.insert("u", vec![])), "there is no table \"u\"");
+    assert_eq!(
+        error(one.insert("t", vec![])),
+        "a row of 0 values for 4 columns"
+    );
+    assert_eq!(
+        error(one.get("t", &["x".into()]).map(drop)),
+        "column \"id\" holds integer, the value is text"
+    );
+    assert_eq!(
+        error(one.get("t", &[]).map(drop)),
+        "primary key: 0 values, it has 1 columns"
+    );
+    assert_eq!(
+        error(one.range_by("t", "by_x", .., Forward).map(drop)),
+        "table t has no index \"by_x\""
+    );
+    assert_eq!(
+        error(one.insert("t", row(300, None, &"g".repeat(800), ""))),
+        "table t: entry in index by_group of 812 bytes, at most 768 are possible"
+    );
+    // None of these has left anything.
+    one.commit().unwrap();
+    assert_eq!(all(&mut Transaction::begin(&system)).len(), 100);
+    assert_eq!(entries(&system, 0).len(), 100);
+    assert_eq!(
+        error(system.create_table(&schema())),
+        "there is already a table \"t\""
+    );
+}
+
+#[test]
+fn a_snapshot_stays_as_it_is() {
+    let system = filled(4);
+    let mut reader = Transaction::begin(&system);
+    let before = all(&mut reader);
+    for round in 0..5 {
+        let mut writer = Transaction::begin(&system);
+        for id in 0..100 {
+            if id % 3 == round % 3 {
+                writer.delete("t", &key(id)).unwrap();
+            } else {
+                let text = format!("round {round}");
+                let new = row(id, Some(id + 1000 * round), "new", &text);
+                if !writer.update("t", new.clone()).unwrap() {
+                    writer.insert("t", new).unwrap();
+                }
+            }
+        }
+        // Not even while it is not committed.
+        assert_eq!(all(&mut reader), before);
+        writer.commit().unwrap();
+        purge_all(&system);
+        assert_eq!(all(&mut reader), before);
+        let by_tag = reader.range_by("t", "by_tag", .., Backward).unwrap();
+        assert_eq!(by_tag.map(Result::unwrap).collect::<Vec<_>>(), before);
+    }
+}
+
+#[test]
+fn the_first_updater_wins() {
+    let system = filled(5);
+    let mut one = Transaction::begin(&system);
+    let mut other = Transaction::begin(&system);
+    assert!(other.get("t", &key(50)).unwrap().is_some());
+    assert!(one.update("t", row(1, None, "one", "")).unwrap());
+    one.commit().unwrap();
+    let refused = other.update("t", row(1, None, "other", ""));
+    assert!(matches!(refused, Err(Error::WriteConflict { .. })));
+    let refused = other.delete("t", &key(1));
+    assert!(matches!(refused, Err(Error::WriteConflict { .. })));
+    // The rest of it can be committed.
+    assert!(other.update("t", row(2, None, "other", "")).unwrap());
+    other.commit().unwrap();
+    let mut last = Transaction::begin(&system);
+    let group = |row: Option<Row>| row.unwrap()[2].clone();
+    assert_eq!(group(last.get("t", &key(1)).unwrap()), "one".into());
+    assert_eq!(group(last.get("t", &key(2)).unwrap()), "other".into());
+}
+
+#[test]
+fn rollback_and_savepoints_leave_nothing_of_what_they_undo() {
+    let system = filled(6);
+    let (before, entries_before) = (
+        all(&mut Transaction::begin(&system)),
+        [entries(&system, 0), entries(&system, 1)],
+    );
+    let pages_before = pages_of_table(&system);
+    let mut one = Transaction::begin(&system);
+    let long = "long ".repeat(10_000);
+    one.insert("t", row(500, Some(5000), "new", &long)).unwrap();
+    let savepoint = one.savepoint().unwrap();
+    let later = one.savepoint().unwrap();
+    for id in 0..100 {
+        one.update("t", row(id, Some(id), "changed", &long[..3000]))
+            .unwrap();
+        one.delete("t", &key(id)).unwrap();
+        one.insert("t", row(id, Some(id), "back", "")).unwrap();
+    }
+    one.rollback_to(savepoint).unwrap();
+    assert_eq!(all(&mut one).len(), 101);
+    assert_eq!(all(&mut one)[..100], before);
+    assert!(matches!(
+        one.rollback_to(later),
+        Err(Error::UnknownSavepoint)
+    ));
+    one.update("t", row(7, None, "after", "")).unwrap();
+    one.rollback_to(savepoint).unwrap();
+    let own = one.get("t", &key(500)).unwrap();
+    assert_eq!(own, Some(row(500, Some(5000), "new", &long)));
+    one.rollback().unwrap();
+
+    assert_eq!(all(&mut Transaction::begin(&system)), before);
+    assert_eq!([entries(&system, 0), entries(&system, 1)], entries_before);
+    assert_eq!(system.locks.held(), 0);
+    assert_eq!(pages_of_table(&system)[2], pages_before[2]);
+    purge_all(&system);
+    assert_eq!(all(&mut Transaction::begin(&system)), before);
+}
+
+#[test]
+fn purge_leaves_nothing_behind() {
+    let system = filled(7);
+    let pages_before = pages_of_table(&system);
+    let undo =
+        |system: &System<TestPages>| system.backing.segment_pages(system.slots.segment()).len();
+    for round in 0..3 {
+        let long = format!("{round} long ").repeat(3000);
+        for id in 100..400 {
+            let mut one = Transaction::begin(&system);
+            one.insert("t", row(id, Some(id), "more", &long[..(id as usize) * 10]))
+                .unwrap();
+            one.commit().unwrap();
+        }
+        let mut one = Transaction::begin(&system);
+        for id in 100..400 {
+            one.update("t", row(id, Some(-id), "other", &long)).unwrap();
+        }
+        one.commit().unwrap();
+        let mut one = Transaction::begin(&system);
+        for id in 100..400 {
+            one.delete("t", &key(id)).unwrap();
+        }
+        one.commit().unwrap();
+        assert!(undo(&system) > 20);
+        let purged = system.purge(50).unwrap();
+        assert!((50..60).contains(&purged), "{purged}");
+        purge_all(&system);
+        assert_eq!(system.purge.waiting(), 0);
+        // Header and one page of the one slot that was in use.
+        assert_eq!(undo(&system), 2);
+        assert_eq!(entries(&system, 0).len(), 100);
+        assert_eq!(entries(&system, 1).len(), 100);
+        assert_eq!(pages_of_table(&system), pages_before);
+    }
+}
+
+#[test]
+fn a_deadlock_rolls_its_last_link_back() {
+    let system = filled(8);
+    let mut one = Transaction::begin(&system);
+    one.update("t", row(1, None, "one", "")).unwrap();
+    let barrier = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut other = Transaction::begin(&system);
+            other.update("t", row(2, None, "other", "")).unwrap();
+            barrier.wait();
+            let refused = other.update("t", row(1, None, "other", ""));
+            let ended = matches!(refused, Err(Error::Lock(LockError::Deadlock { .. })));
+            if ended {
+                assert!(matches!(other.get("t", &key(1)), Err(Error::Ended)));
+            }
+            (ended, refused.is_ok())
+        });
+        barrier.wait();
+        let mine = one.update("t", row(2, None, "one", ""));
+        let mine_refused = matches!(mine, Err(Error::Lock(LockError::Deadlock { .. })));
+        drop(one);
+        let (other_refused, _) = other.join().unwrap();
+        assert!(mine_refused ^ other_refused);
+    });
+    assert_eq!(system.views.active(), 0);
+    assert_eq!(system.views.open_count(), 0);
+}
+
+#[test]
+fn waiting_ends() {
+    let rig = Rig::new(small(9));
+    let (system, _) = rig.open_with(SystemOptions {
+        lock_timeout: Duration::from_millis(20),
+        undo_slots: 2,
+        ..options()
+    });
+    system.create_table(&schema()).unwrap();
+    let mut one = Transaction::begin(&system);
+    one.insert("t", row(1, None, "", "")).unwrap();
+    let mut other = Transaction::begin(&system);
+    let refused = other.insert("t", row(1, None, "", ""));
+    assert!(matches!(refused, Err(Error::Lock(LockError::Timeout(_)))));
+    let mut third = Transaction::begin(&system);
+    let refused = third.insert("t", row(2, None, "", ""));
+    assert!(matches!(
+        refused,
+        Err(Error::TooManyWriters { slots: 2, .. })
+    ));
+    one.rollback().unwrap();
+    other.insert("t", row(1, None, "", "")).unwrap();
+    third.insert("t", row(2, None, "", "")).unwrap();
+}
+
+#[test]
+fn tables_come_and_go() {
+    let system = filled(10);
+    let mut one = Transaction::begin(&system);
+    assert_eq!(all(&mut one).len(), 100);
+    let refused = system.drop_table("t").unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "table \"t\" is in use: end the transactions that have read or changed it first"
+    );
+    drop(one);
+    system.drop_table("t").unwrap();
+    let gone = system.drop_table("t").unwrap_err();
+    assert_eq!(gone.to_string(), "there is no table \"t\"");
+    system.create_table(&schema()).unwrap();
+    assert_eq!(all(&mut Transaction::begin(&system)).len(), 0);
+    purge_all(&system);
+}

@@ -1,0 +1,356 @@
+//! A transaction's life.
+
+use super::locks::{LockError, LockMode, LockName, TrxId, TrxLocks};
+use super::version::RollPointer;
+use super::{Error, OpenView};
+use crate::attempt::in_mini;
+use crate::backing::Backing;
+use crate::ids::Lsn;
+use crate::system::System;
+use crate::table::Table;
+use crate::undo::record::{Body, Record};
+use crate::undo::{Slot, SlotsError};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// When a commit is acknowledged, as InnoDB's `innodb_flush_log_at_trx_commit`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is on the disk (InnoDB's 1).
+    #[default]
+    Synced,
+    /// At once; about a second later it is on the disk (InnoDB's 0). A crash of
+    /// the program or the machine may lose the last commits, all from one point
+    /// on: none that is kept depends on a lost one.
+    Lazy,
+}
+
+/// A point in a transaction that it can go back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint(u64);
+
+/// Numbers of savepoints, different in all transactions of a program.
+static SAVEPOINTS: AtomicU64 = AtomicU64::new(0);
+
+/// What a transaction has once it writes.
+pub(super) struct Writer<'s> {
+    pub(super) trx: u64,
+    pub(super) slot: Slot,
+    pub(super) locks: TrxLocks<'s>,
+}
+
+/// Reads and changes that happen together or not at all, as if alone: it sees
+/// what had been committed when it first read or changed something, and its own
+/// changes. Rolled back when dropped.
+///
+/// For one thread at a time. Readers wait for nobody; a change waits for
+/// whoever has changed the same row and not ended.
+pub struct Transaction<'s, B: Backing> {
+    pub(super) system: &'s System<B>,
+    /// Closed after what it protects was read.
+    pub(super) view: Option<OpenView<'s>>,
+    pub(super) writer: Option<Writer<'s>>,
+    pub(super) tables: HashMap<String, Arc<Table>>,
+    /// Those that are valid, with the last record before each.
+    savepoints: Vec<(u64, RollPointer)>,
+    ended: bool,
+}
+
+impl<'s, B: Backing> Transaction<'s, B> {
+    pub(crate) fn begin(system: &'s System<B>) -> Transaction<'s, B> {
+        Transaction {
+            system,
+            view: None,
+            writer: None,
+            tables: HashMap::new(),
+            savepoints: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        if self.ended {
+            Err(Error::Ended)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A table, which cannot be dropped until the transaction ends.
+    pub(super) fn table(&mut self, name: &str) -> Result<Arc<Table>, Error> {
+        if let Some(table) = self.tables.get(name) {
+            return Ok(Arc::clone(table));
+        }
+        let table = self.system.catalog.table(name)?;
+        self.tables.insert(name.to_owned(), Arc::clone(&table));
+        Ok(table)
+    }
+
+    /// Opens the view, if it is not open yet.
+    pub(super) fn look(&mut self) {
+        if self.view.is_none() {
+            self.view = Some(self.system.views.open());
+        }
+    }
+
+    /// Number as far as reading its own changes goes.
+    pub(super) fn own(&self) -> Option<u64> {
+        self.writer.as_ref().map(|writer| writer.trx)
+    }
+
+    /// Makes it one that writes.
+    pub(super) fn writer(&mut self) -> Result<&mut Writer<'s>, Error> {
+        if self.writer.is_none() {
+            let system = self.system;
+            let patience = system.options.lock_timeout;
+            let (slot, begin) = match system.slots.acquire(&system.backing, patience) {
+                Ok(acquired) => acquired,
+                Err(SlotsError::Pages(error)) => return Err(error.into()),
+                Err(SlotsError::AllBusy { slots }) => {
+                    return Err(Error::TooManyWriters {
+                        slots,
+                        waited: patience,
+                    });
+                }
+            };
+            if let Some(begin) = begin {
+                system.purge.add(&slot, begin);
+            }
+            let trx = match system.views.begin_writing(&system.backing) {
+                Ok(trx) => trx,
+                Err(error) => {
+                    system.slots.give_back(slot);
+                    return Err(error.into());
+                }
+            };
+            self.writer = Some(Writer {
+                trx,
+                slot,
+                locks: system.locks.locks(TrxId(trx)),
+            });
+        }
+        Ok(self.writer.as_mut().expect("made above"))
+    }
+
+    /// Locks a key of an index for changes. After a deadlock the transaction is
+    /// rolled back.
+    pub(super) fn lock(&mut self, index: u64, key: &[u8]) -> Result<(), Error> {
+        let patience = self.system.options.lock_timeout;
+        let name = LockName {
+            index,
+            key: key.into(),
+        };
+        let writer = self.writer()?;
+        match writer.locks.lock(name, LockMode::Exclusive, patience) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                if matches!(error, LockError::Deadlock { .. }) {
+                    self.system
+                        .counters
+                        .deadlocks
+                        .fetch_add(1, Ordering::Relaxed);
+                    self.end_by_rollback()?;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Calls a change of a row or a few. If it fails after it has begun, what
+    /// it did is undone.
+    pub(super) fn statement<T>(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.check_open()?;
+        let before = self.writer()?.slot.last;
+        let error = match change(self) {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        if let Some(writer) = &mut self.writer
+            && writer.slot.last != before
+            && let Err(undoing) = self.system.undo_to(writer.trx, &mut writer.slot, before)
+        {
+            self.abandon();
+            return Err(undoing);
+        }
+        Err(error)
+    }
+
+    /// A point to which [`rollback_to`](Self::rollback_to) goes back.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub fn savepoint(&mut self) -> Result<Savepoint, Error> {
+        self.check_open()?;
+        let last = self
+            .writer
+            .as_ref()
+            .map_or(RollPointer::NONE, |writer| writer.slot.last);
+        let number = SAVEPOINTS.fetch_add(1, Ordering::Relaxed);
+        self.savepoints.push((number, last));
+        Ok(Savepoint(number))
+    }
+
+    /// Undoes what was changed since a savepoint, which stays valid; later ones
+    /// do not. Rows that were changed stay locked.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSavepoint`], [`Error::Ended`]; when pages cannot be had,
+    /// the transaction cannot go on: it is rolled back when the store is
+    /// opened again.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
+        self.check_open()?;
+        let found = self
+            .savepoints
+            .iter()
+            .position(|&(number, _)| number == savepoint.0)
+            .ok_or(Error::UnknownSavepoint)?;
+        let (_, last) = self.savepoints[found];
+        self.savepoints.truncate(found + 1);
+        if let Some(writer) = &mut self.writer
+            && let Err(error) = self.system.undo_to(writer.trx, &mut writer.slot, last)
+        {
+            self.abandon();
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Makes its changes visible to others, and durable as the store's options
+    /// say.
+    ///
+    /// # Errors
+    /// [`Error::Ended`]. [`Error::Pages`]: before its record was in the log, it
+    /// is rolled back; after that the store has failed, and it shows when it is
+    /// opened again whether the commit is in it.
+    pub fn commit(self) -> Result<(), Error> {
+        let durability = self.system.options.durability;
+        self.commit_with(durability)
+    }
+
+    /// The same, with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn commit_with(mut self, durability: Durability) -> Result<(), Error> {
+        self.check_open()?;
+        let system = self.system;
+        let Some(writer) = &mut self.writer else {
+            self.ended = true;
+            return Ok(());
+        };
+        let (number, lsn) = system.append_end(writer.trx, &mut writer.slot, true)?;
+        self.ended = true;
+        let writer = self.writer.take().expect("looked at above");
+        system.slots.give_back(writer.slot);
+        if durability == Durability::Synced {
+            // If that fails it stays invisible: nobody knows what is on disk.
+            system.backing.make_durable(lsn)?;
+        }
+        system.views.end(writer.trx, number);
+        system.counters.committed.fetch_add(1, Ordering::Relaxed);
+        system.purge.wake();
+        Ok(())
+    }
+
+    /// Undoes all its changes.
+    ///
+    /// # Errors
+    /// [`Error::Pages`]: it is rolled back when the store is opened again.
+    pub fn rollback(mut self) -> Result<(), Error> {
+        if self.ended {
+            return Ok(());
+        }
+        self.end_by_rollback()
+    }
+
+    fn end_by_rollback(&mut self) -> Result<(), Error> {
+        self.ended = true;
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let system = self.system;
+        let undone = system
+            .undo_to(writer.trx, &mut writer.slot, RollPointer::NONE)
+            .and_then(|()| system.append_end(writer.trx, &mut writer.slot, false));
+        match undone {
+            Ok((number, _)) => {
+                system.slots.give_back(writer.slot);
+                system.views.end(writer.trx, number);
+                system.counters.rolled_back.fetch_add(1, Ordering::Relaxed);
+                system.purge.wake();
+                Ok(())
+            }
+            Err(error) => {
+                self.writer = Some(writer);
+                self.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Leaves it as it is: its slot, its locks and its invisible versions wait
+    /// for the store to be opened again.
+    fn abandon(&mut self) {
+        self.ended = true;
+        std::mem::forget(self.writer.take());
+    }
+}
+
+impl<B: Backing> Drop for Transaction<'_, B> {
+    fn drop(&mut self) {
+        if !self.ended {
+            // Opening the store again rolls back what could not be now.
+            let _ = self.end_by_rollback();
+        }
+    }
+}
+
+impl<B: Backing> System<B> {
+    /// Appends the record with which a transaction ends, and tells purge. What
+    /// is before it in the log is durable whenever it is.
+    pub(super) fn append_end(
+        &self,
+        trx: u64,
+        slot: &mut Slot,
+        committed: bool,
+    ) -> Result<(u64, Lsn), Error> {
+        let number = self.views.begin_ending(&self.backing)?;
+        let previous = slot.last;
+        let body = Body::End { number, committed };
+        let record = Record::new(trx, previous, body).encode();
+        let segment = self.slots.segment();
+        let new_pages = slot.needs_page(record.len(), self.backing.page_bytes());
+        let _changing = self.gate.read();
+        let appended = in_mini(&self.backing, &[segment], new_pages.into(), |mini| {
+            slot.latch(mini)?;
+            Ok(slot.append(mini, segment, 0, &record))
+        });
+        match appended {
+            Ok((appended, lsn)) => {
+                slot.appended(appended, true);
+                self.last_commit.fetch_max(lsn.0, Ordering::AcqRel);
+                self.purge.ended(slot, number);
+                Ok((number, lsn))
+            }
+            Err(error) => {
+                self.views.does_not_end(number);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Rolls back a transaction that was running when the store was last open.
+    pub(crate) fn roll_back_whole(&self, trx: u64, mut slot: Slot) -> Result<(), Error> {
+        self.undo_to(trx, &mut slot, RollPointer::NONE)?;
+        let (number, _) = self.append_end(trx, &mut slot, false)?;
+        self.slots.give_back(slot);
+        self.views.end(trx, number);
+        Ok(())
+    }
+}

@@ -1,0 +1,249 @@
+//! What undo holds: versions that were, and which transactions ended how.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 2 | length of the record |
+//! | 1 | kind; bit 7: undone, bit 6: its long value is being freed |
+//! | 8 | transaction |
+//! | 8 | where its previous record is |
+//! | | as the kind says |
+//!
+//! | kind | rest |
+//! |---|---|
+//! | 1 insert | table (8), length of the key (2), key |
+//! | 2 update, 3 delete | the same, and the version before as a row of the tree holds it |
+//! | 4 long value | table (8), first page that the transaction wrote for it (4) |
+//! | 5 commit, 6 rolled back | commit number (8) |
+//!
+//! A length of zero, or the page's end, says that the stream goes on in the
+//! next page.
+
+use crate::page::header::{get_u16, get_u32, get_u64};
+use crate::txn::version::{RollPointer, VersionRef};
+
+/// The record has been undone: its version is nobody's.
+pub(crate) const UNDONE: u8 = 0x80;
+/// Purge has begun to free the pages of the long value of the version before.
+pub(crate) const FREEING: u8 = 0x40;
+/// Where the kind stands in a record.
+pub(crate) const KIND_AT: usize = 2;
+const HEAD_BYTES: usize = 19;
+
+const INSERT: u8 = 1;
+const UPDATE: u8 = 2;
+const DELETE: u8 = 3;
+const LONG: u8 = 4;
+const COMMITTED: u8 = 5;
+const ROLLED_BACK: u8 = 6;
+
+/// What became of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// It was not there, not even marked as deleted.
+    Insert,
+    /// It has other values, or is there again.
+    Update,
+    /// It was marked as deleted.
+    Delete,
+}
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body<'a> {
+    /// A row was changed.
+    Row {
+        table: u64,
+        key: &'a [u8],
+        change: Change,
+        /// `None` for an insert.
+        before: Option<VersionRef<'a>>,
+    },
+    /// Pages were written for a long value.
+    Long { table: u64, first: u32 },
+    /// The transaction has ended.
+    End { number: u64, committed: bool },
+}
+
+/// One record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    pub(crate) trx: u64,
+    /// The previous one of this transaction.
+    pub(crate) previous: RollPointer,
+    pub(crate) undone: bool,
+    pub(crate) freeing: bool,
+    pub(crate) body: Body<'a>,
+}
+
+impl<'a> Record<'a> {
+    /// A record as it is first written.
+    pub(crate) fn new(trx: u64, previous: RollPointer, body: Body<'a>) -> Record<'a> {
+        Record {
+            trx,
+            previous,
+            undone: false,
+            freeing: false,
+            body,
+        }
+    }
+
+    /// Its bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![0; HEAD_BYTES];
+        let kind = match self.body {
+            Body::Row {
+                table,
+                key,
+                change,
+                before,
+            } => {
+                out.extend(table.to_le_bytes());
+                out.extend((key.len() as u16).to_le_bytes());
+                out.extend_from_slice(key);
+                if let Some(before) = before {
+                    before.encode(&mut out);
+                }
+                match change {
+                    Change::Insert => INSERT,
+                    Change::Update => UPDATE,
+                    Change::Delete => DELETE,
+                }
+            }
+            Body::Long { table, first } => {
+                out.extend(table.to_le_bytes());
+                out.extend(first.to_le_bytes());
+                LONG
+            }
+            Body::End { number, committed } => {
+                out.extend(number.to_le_bytes());
+                if committed { COMMITTED } else { ROLLED_BACK }
+            }
+        };
+        let length = u16::try_from(out.len()).expect("a row's record is shorter than a page");
+        out[..2].copy_from_slice(&length.to_le_bytes());
+        out[KIND_AT] =
+            kind | if self.undone { UNDONE } else { 0 } | if self.freeing { FREEING } else { 0 };
+        out[3..11].copy_from_slice(&self.trx.to_le_bytes());
+        out[11..19].copy_from_slice(&self.previous.0.to_le_bytes());
+        out
+    }
+
+    /// What the bytes of one record say; `None` if they are none.
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Record<'a>> {
+        if bytes.len() < HEAD_BYTES || usize::from(get_u16(bytes, 0)) != bytes.len() {
+            return None;
+        }
+        let rest = &bytes[HEAD_BYTES..];
+        let kind = bytes[KIND_AT] & !(UNDONE | FREEING);
+        let body = match kind {
+            INSERT | UPDATE | DELETE => {
+                let change = match kind {
+                    INSERT => Change::Insert,
+                    UPDATE => Change::Update,
+                    _ => Change::Delete,
+                };
+                let (head, rest) = rest.split_at_checked(10)?;
+                let (key, rest) = rest.split_at_checked(get_u16(head, 8).into())?;
+                let before = match change {
+                    Change::Insert if rest.is_empty() => None,
+                    Change::Insert => return None,
+                    _ => Some(VersionRef::decode(rest)?),
+                };
+                Body::Row {
+                    table: get_u64(head, 0),
+                    key,
+                    change,
+                    before,
+                }
+            }
+            LONG if rest.len() == 12 => Body::Long {
+                table: get_u64(rest, 0),
+                first: get_u32(rest, 8),
+            },
+            COMMITTED | ROLLED_BACK if rest.len() == 8 => Body::End {
+                number: get_u64(rest, 0),
+                committed: kind == COMMITTED,
+            },
+            _ => return None,
+        };
+        Some(Record {
+            trx: get_u64(bytes, 3),
+            previous: RollPointer(get_u64(bytes, 11)),
+            undone: bytes[KIND_AT] & UNDONE != 0,
+            freeing: bytes[KIND_AT] & FREEING != 0,
+            body,
+        })
+    }
+}
+
+/// Where in a record its reference to a long value's first page stands, if it
+/// has one.
+pub(crate) fn first_page_at(record: &Record<'_>) -> Option<usize> {
+    match record.body {
+        Body::Long { .. } => Some(HEAD_BYTES + 8),
+        Body::Row {
+            key,
+            before: Some(before),
+            ..
+        } if before.is_long() => Some(HEAD_BYTES + 10 + key.len() + VersionRef::HEAD_BYTES),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::txn::version::LONG as LONG_FLAG;
+
+    #[test]
+    fn records_read_as_they_were_written() {
+        let payload = [7, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+        let before = VersionRef {
+            trx: 3,
+            roll: RollPointer::new(9, 100),
+            flags: LONG_FLAG,
+            payload: &payload,
+        };
+        let row = |change, before| Body::Row {
+            table: 5,
+            key: b"key",
+            change,
+            before,
+        };
+        let bodies = [
+            row(Change::Insert, None),
+            row(Change::Update, Some(before)),
+            row(Change::Delete, Some(before)),
+            Body::Long {
+                table: 5,
+                first: 77,
+            },
+            Body::End {
+                number: 8,
+                committed: true,
+            },
+            Body::End {
+                number: 8,
+                committed: false,
+            },
+        ];
+        for body in bodies {
+            for (undone, freeing) in [(false, false), (true, false), (false, true)] {
+                let record = Record {
+                    undone,
+                    freeing,
+                    ..Record::new(11, RollPointer::new(4, 64), body)
+                };
+                let bytes = record.encode();
+                assert_eq!(Record::decode(&bytes), Some(record));
+                for cut in 0..bytes.len() {
+                    assert_eq!(Record::decode(&bytes[..cut]), None);
+                }
+                if let Some(at) = first_page_at(&record) {
+                    let first = get_u32(&bytes, at);
+                    assert!(first == 77 || first == 7);
+                }
+            }
+        }
+    }
+}
