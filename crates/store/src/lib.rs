@@ -3,6 +3,26 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+mod core;
+mod error;
+mod failure;
+mod files;
+mod flush;
 pub mod ids;
 pub mod log;
+mod mini;
 pub mod page;
+mod page_store;
+mod pool;
+mod recovery;
+mod space;
+
+pub use error::StoreError;
+pub use flush::FlushStatistics;
+pub use mini::Mini;
+pub use page_store::{
+    DOUBLEWRITE_FILE, LOG_FILE, PageStore, PageStoreOptions, PageStoreStatistics,
+};
+pub use pool::{POOL_PAGES_MIN, PoolError, PoolStatistics, SharedPage};
+pub use recovery::{RecoveryProgress, RecoveryReport};
+pub use space::SpaceStatistics;

@@ -84,12 +84,40 @@ impl Op<'_> {
     /// # Errors
     /// [`OpError`], with the page unchanged.
     pub fn apply(&self, page: &mut [u8], id: PageId) -> Result<(), OpError> {
-        let refuse = |reason: String| OpError {
+        let refuse = |reason: &str| OpError {
             op: self.name(),
             page: id,
-            reason,
+            reason: reason.to_owned(),
         };
-        let _ = (&refuse, header::BODY, page);
-        unreachable!("written with the slotted page")
+        match *self {
+            Op::Format { kind, level, owner } => {
+                let lsn = header::lsn(page);
+                page.fill(0);
+                page[4..8].copy_from_slice(&id.page.to_le_bytes());
+                page[8..12].copy_from_slice(&id.space.to_le_bytes());
+                page[12] = kind as u8;
+                page[13] = level;
+                page[24..32].copy_from_slice(&owner.to_le_bytes());
+                header::set_lsn(page, lsn);
+                Ok(())
+            }
+            Op::Patch { offset, bytes } => {
+                let at = usize::from(offset);
+                if at < header::SPECIFIC || at + bytes.len() > page.len() {
+                    return Err(refuse("outside of the page"));
+                }
+                page[at..at + bytes.len()].copy_from_slice(bytes);
+                Ok(())
+            }
+            Op::Image { level, bytes } => {
+                if bytes.len() != page.len() - header::SPECIFIC {
+                    return Err(refuse("of another page size"));
+                }
+                page[13] = level;
+                page[header::SPECIFIC..].copy_from_slice(bytes);
+                Ok(())
+            }
+            _ => Err(refuse("a change of slotted pages")),
+        }
     }
 }
