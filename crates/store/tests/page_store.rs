@@ -1,8 +1,8 @@
 //! Pages that are made, changed, evicted, read again and found after reopening.
 
-mod common;
+mod pages;
 
-use common::*;
+use pages::*;
 use iolane::Level;
 use iolane_store::access::{MiniTransaction, Pages, PagesError};
 use iolane_store::ids::{PageId, SegmentId};
