@@ -4,6 +4,7 @@
 
 pub mod access;
 mod core;
+pub mod data;
 mod error;
 mod failure;
 mod files;
@@ -16,6 +17,8 @@ mod page_store;
 mod pool;
 mod recovery;
 mod space;
+mod sync;
+pub mod txn;
 
 pub use error::StoreError;
 pub use flush::FlushStatistics;

@@ -1,0 +1,11 @@
+//! What tables hold: values, rows, keys, and the description of a table.
+
+mod key;
+mod row;
+mod schema;
+mod value;
+
+pub use key::{KEY_BYTES_MAX, KeyError, decode_key, encode_key, prefix_end};
+pub use row::{Row, RowError, decode_row, encode_row};
+pub use schema::{Column, Index, SchemaError, TableSchema};
+pub use value::{ColumnType, Value};

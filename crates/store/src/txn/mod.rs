@@ -1,0 +1,3 @@
+//! Transactions.
+
+pub mod locks;
