@@ -7,6 +7,8 @@
 //!    their parent's exclusive latch; then segment pages, then extent pages.
 //! 3. A mini-transaction fails only before its first change.
 
+pub mod memory;
+
 use crate::ids::{Lsn, PageId, SegmentId};
 use crate::page::Op;
 use std::ops::Deref;

@@ -2,7 +2,7 @@
 
 use crate::access::PagesError;
 use crate::log::LogError;
-use crate::page::OpError;
+use crate::page::{DecodeError, OpError};
 use crate::pool::PoolError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -109,10 +109,12 @@ pub enum StoreError {
         source: OpError,
     },
     /// A record that says nothing to this program.
-    #[error("redo at {lsn} of the log: the record is damaged or of a newer version")]
+    #[error("redo at {lsn} of the log: {source}")]
     Record {
         /// The record.
         lsn: u64,
+        /// What is wrong with it.
+        source: DecodeError,
     },
     /// A descriptor page says what cannot be.
     #[error("{}: {reason}", path.display())]

@@ -12,12 +12,14 @@ mod flush;
 pub mod ids;
 pub mod log;
 mod mini;
+pub mod overflow;
 pub mod page;
 mod page_store;
 mod pool;
 mod recovery;
 mod space;
 mod sync;
+pub mod tree;
 pub mod txn;
 
 pub use error::StoreError;

@@ -11,7 +11,6 @@ use crate::core::Core;
 use crate::error::StoreError;
 use crate::ids::{Lsn, PageId};
 use crate::log::{LogError, LogScan};
-use crate::mini::record::{Changes, Garbled};
 use crate::page::{Op, header};
 use iolane::Level;
 use std::collections::BTreeSet;
@@ -55,6 +54,23 @@ struct Record {
     start: Lsn,
     end: Lsn,
     payload: Vec<u8>,
+}
+
+impl Record {
+    /// What the mini-transaction changed, in order.
+    fn changes(&self) -> Result<Vec<(PageId, Op<'_>)>, StoreError> {
+        let mut changes = Vec::new();
+        let mut rest = self.payload.as_slice();
+        while !rest.is_empty() {
+            let (id, op, behind) = Op::decode(rest).map_err(|source| StoreError::Record {
+                lsn: self.start.0,
+                source,
+            })?;
+            changes.push((id, op));
+            rest = behind;
+        }
+        Ok(changes)
+    }
 }
 
 impl Core {
@@ -116,10 +132,7 @@ impl Core {
     fn read_ahead(&self, chunk: &[Record]) -> Result<(), StoreError> {
         let mut pages = BTreeSet::new();
         for record in chunk {
-            for change in Changes::of(&record.payload) {
-                let (id, _) = change.map_err(|Garbled| garbled(record))?;
-                pages.insert(id);
-            }
+            pages.extend(record.changes()?.into_iter().map(|(id, _)| id));
         }
         let most = self.pool.frames().len() / 4;
         let pages: Vec<PageId> = pages.into_iter().take(most).collect();
@@ -129,9 +142,7 @@ impl Core {
 
     fn redo_record(&self, record: &Record, report: &mut RecoveryReport) -> Result<(), StoreError> {
         report.records += 1;
-        let changes: Result<Vec<(PageId, Op<'_>)>, Garbled> =
-            Changes::of(&record.payload).collect();
-        let mut changes = changes.map_err(|Garbled| garbled(record))?;
+        let mut changes = record.changes()?;
         // Page by page; a page's changes stay in order.
         changes.sort_by_key(|(id, _)| *id);
         for changes in changes.chunk_by(|(a, _), (b, _)| a == b) {
@@ -198,11 +209,5 @@ impl Core {
         page.slot.bytes_mut().fill(0);
         self.pool.give(back);
         Ok(())
-    }
-}
-
-fn garbled(record: &Record) -> StoreError {
-    StoreError::Record {
-        lsn: record.start.0,
     }
 }

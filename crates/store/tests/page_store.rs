@@ -2,11 +2,11 @@
 
 mod pages;
 
-use pages::*;
 use iolane::Level;
 use iolane_store::access::{MiniTransaction, Pages, PagesError};
 use iolane_store::ids::{PageId, SegmentId};
 use iolane_store::{PageStoreOptions, PoolError, StoreError};
+use pages::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[test]

@@ -3,6 +3,7 @@
 //! cannot happen, and redo is right because it is the same code.
 
 use super::header::{self, PageKind};
+use super::slotted;
 use crate::ids::PageId;
 
 /// One change of one page.
@@ -30,6 +31,14 @@ pub enum Op<'a> {
         slot: u16,
         /// The record.
         record: &'a [u8],
+    },
+    /// Puts records into a slotted page before slot `slot`: what a split or a
+    /// merge moves, in half the bytes of an image.
+    InsertMany {
+        /// Slot of the first afterwards.
+        slot: u16,
+        /// Each record behind its length in two bytes.
+        records: &'a [u8],
     },
     /// Replaces the record of a slot.
     Replace {
@@ -73,51 +82,70 @@ impl Op<'_> {
             Op::Format { .. } => "format",
             Op::Patch { .. } => "patch",
             Op::Insert { .. } => "insert",
+            Op::InsertMany { .. } => "insert many",
             Op::Replace { .. } => "replace",
             Op::Remove { .. } => "remove",
             Op::Image { .. } => "image",
         }
     }
 
-    /// Makes the change. Neither LSN nor checksum is touched.
+    /// Makes the change. The same bytes and the same change make the same
+    /// bytes, those of unused space included. Neither LSN nor checksum is
+    /// touched. Whatever the page holds, it does not panic.
     ///
     /// # Errors
     /// [`OpError`], with the page unchanged.
     pub fn apply(&self, page: &mut [u8], id: PageId) -> Result<(), OpError> {
-        let refuse = |reason: &str| OpError {
+        let done = match *self {
+            Op::Format { kind, level, owner } => {
+                format(page, id, kind, level, owner);
+                Ok(())
+            }
+            Op::Patch { offset, bytes } => patch(page, usize::from(offset), bytes),
+            Op::Insert { slot, record } => slotted::insert(page, usize::from(slot), record),
+            Op::InsertMany { slot, records } => {
+                slotted::insert_many(page, usize::from(slot), records)
+            }
+            Op::Replace { slot, record } => slotted::replace(page, usize::from(slot), record),
+            Op::Remove { from, to } => slotted::remove(page, usize::from(from), usize::from(to)),
+            Op::Image { level, bytes } => image(page, level, bytes),
+        };
+        done.map_err(|reason| OpError {
             op: self.name(),
             page: id,
-            reason: reason.to_owned(),
-        };
-        match *self {
-            Op::Format { kind, level, owner } => {
-                let lsn = header::lsn(page);
-                page.fill(0);
-                page[4..8].copy_from_slice(&id.page.to_le_bytes());
-                page[8..12].copy_from_slice(&id.space.to_le_bytes());
-                page[12] = kind as u8;
-                page[13] = level;
-                page[24..32].copy_from_slice(&owner.to_le_bytes());
-                header::set_lsn(page, lsn);
-                Ok(())
-            }
-            Op::Patch { offset, bytes } => {
-                let at = usize::from(offset);
-                if at < header::SPECIFIC || at + bytes.len() > page.len() {
-                    return Err(refuse("outside of the page"));
-                }
-                page[at..at + bytes.len()].copy_from_slice(bytes);
-                Ok(())
-            }
-            Op::Image { level, bytes } => {
-                if bytes.len() != page.len() - header::SPECIFIC {
-                    return Err(refuse("of another page size"));
-                }
-                page[13] = level;
-                page[header::SPECIFIC..].copy_from_slice(bytes);
-                Ok(())
-            }
-            _ => Err(refuse("a change of slotted pages")),
-        }
+            reason,
+        })
     }
+}
+
+fn format(page: &mut [u8], id: PageId, kind: PageKind, level: u8, owner: u64) {
+    page[4..8].copy_from_slice(&id.page.to_le_bytes());
+    page[8..12].copy_from_slice(&id.space.to_le_bytes());
+    page[12] = kind as u8;
+    page[13] = level;
+    page[14..16].fill(0);
+    page[24..32].copy_from_slice(&owner.to_le_bytes());
+    page[header::SPECIFIC..].fill(0);
+    if matches!(kind, PageKind::Leaf | PageKind::Branch) {
+        slotted::format(page);
+    }
+}
+
+fn patch(page: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), String> {
+    let end = at + bytes.len();
+    if at < header::SPECIFIC || end > page.len() {
+        return Err(format!("bytes {at}..{end} are not its body's"));
+    }
+    page[at..end].copy_from_slice(bytes);
+    Ok(())
+}
+
+fn image(page: &mut [u8], level: u8, bytes: &[u8]) -> Result<(), String> {
+    let room = page.len() - header::SPECIFIC;
+    if bytes.len() != room {
+        return Err(format!("{} bytes for {room}", bytes.len()));
+    }
+    page[13] = level;
+    page[header::SPECIFIC..].copy_from_slice(bytes);
+    Ok(())
 }

@@ -5,8 +5,6 @@
 //! everything else. So allocation is held up by nobody's descent of a tree, and
 //! whoever holds a space page waits for no other latch but a higher one.
 
-pub(crate) mod record;
-
 use crate::access::{MiniTransaction, Miss, PagesError};
 use crate::core::Core;
 use crate::ids::{EXTENT_PAGES, Lsn, PageId, SegmentId};
@@ -28,7 +26,6 @@ pub struct Mini<'a> {
     room: Option<LogRoom<'a>>,
     payload: Vec<u8>,
     payload_max: usize,
-    last: Option<PageId>,
     latched: Vec<Latched<'a>>,
     /// Free frames for pages to be allocated.
     frames: Vec<u32>,
@@ -119,7 +116,6 @@ impl<'a> Mini<'a> {
             room: None,
             payload: Vec::new(),
             payload_max: log_bytes(core.pool.page_bytes(), new_pages),
-            last: None,
             latched: Vec::new(),
             frames: Vec::new(),
             stashes: Vec::new(),
@@ -349,8 +345,7 @@ impl MiniTransaction for Mini<'_> {
             panic!("{error}");
         }
         latched.changed = true;
-        record::encode(&mut self.payload, self.last, id, op);
-        self.last = Some(id);
+        op.encode(id, &mut self.payload);
         assert!(
             self.payload.len() <= self.payload_max,
             "{} bytes of changes in a mini-transaction that reserved {}",

@@ -1,0 +1,1 @@
+//! Values too long for their leaf.

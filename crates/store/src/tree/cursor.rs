@@ -1,0 +1,169 @@
+//! Cursors: the records of a range in order, one leaf at a time.
+
+use super::descend::{Aim, Fences};
+use super::{Interrupt, Tree, TreeError, until_loaded};
+use crate::access::Pages;
+use crate::ids::PageId;
+use crate::page::slotted::Slotted;
+use std::ops::{Bound, Range};
+
+/// Which way a range is walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From its least key up.
+    Forward,
+    /// From its greatest key down.
+    Backward,
+}
+
+/// Walks the records of a range of keys.
+///
+/// It copies one leaf, holds no latch between calls, and goes on from the fence
+/// of what it has copied. So it sees each leaf as it was at one moment: a
+/// record that is there all the time is seen once, and in order, whatever else
+/// changes; one that comes or goes meanwhile may be seen or not. Its memory is
+/// one page and a few keys.
+pub struct Cursor {
+    tree: Tree,
+    direction: Direction,
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+    fences: Fences,
+    /// Copy of the leaf, and which.
+    page: Vec<u8>,
+    leaf: Option<PageId>,
+    /// Its slots that are in the range and still to come.
+    slots: Range<usize>,
+    /// No other leaf has keys of the range.
+    last: bool,
+}
+
+impl Tree {
+    /// A cursor before the first record of a range, in its direction.
+    pub fn cursor(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, direction: Direction) -> Cursor {
+        Cursor {
+            tree: *self,
+            direction,
+            lower: lower.map(<[u8]>::to_vec),
+            upper: upper.map(<[u8]>::to_vec),
+            fences: Fences::default(),
+            page: Vec::new(),
+            leaf: None,
+            slots: 0..0,
+            last: false,
+        }
+    }
+}
+
+impl Cursor {
+    /// The next record, `None` behind the last. Waits for pages that are
+    /// missing.
+    ///
+    /// # Errors
+    /// [`TreeError::Pages`], [`TreeError::Damaged`]. The next call tries again.
+    pub fn next<P: Pages>(&mut self, pages: &P) -> Result<Option<(&[u8], &[u8])>, TreeError> {
+        while self.slots.is_empty() && !self.last {
+            until_loaded(pages, || self.advance(pages))?;
+        }
+        let slot = match self.direction {
+            Direction::Forward => self.slots.next(),
+            Direction::Backward => self.slots.next_back(),
+        };
+        Ok(slot.map(|slot| {
+            let slots = Slotted::new(&self.page);
+            (slots.key(slot), slots.value(slot))
+        }))
+    }
+
+    /// The leaf that the last record was copied from.
+    pub fn leaf(&self) -> Option<PageId> {
+        self.leaf
+    }
+
+    /// Copies the next leaf and notes where the one behind it begins.
+    fn advance<P: Pages>(&mut self, pages: &P) -> Result<(), Interrupt> {
+        let aim = match self.direction {
+            Direction::Forward => Aim::first(&self.lower),
+            Direction::Backward => Aim::last(&self.upper),
+        };
+        self.fences.reset();
+        let fences = &mut self.fences;
+        let (leaf, id) = self
+            .tree
+            .shared_at(pages, aim, 0, |slots, slot| fences.narrow(slots, slot))?;
+        self.page.clear();
+        self.page.extend_from_slice(&leaf);
+        drop(leaf);
+        self.leaf = Some(id);
+        self.slots = within(Slotted::new(&self.page), &self.lower, &self.upper);
+        self.last = match self.direction {
+            Direction::Forward => ends_before(self.fences.upper(), &self.upper, &mut self.lower),
+            Direction::Backward => begins_after(&self.fences.lower, &self.lower, &mut self.upper),
+        };
+        Ok(())
+    }
+}
+
+/// The slots of a page whose keys are within bounds.
+fn within(slots: Slotted<'_>, lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> Range<usize> {
+    let from = match lower {
+        Bound::Included(key) => slots.search(key).unwrap_or_else(|slot| slot),
+        Bound::Excluded(key) => slots.search(key).map_or_else(|slot| slot, |slot| slot + 1),
+        Bound::Unbounded => 0,
+    };
+    let to = match upper {
+        Bound::Included(key) => slots.search(key).map_or_else(|slot| slot, |slot| slot + 1),
+        Bound::Excluded(key) => slots.search(key).unwrap_or_else(|slot| slot),
+        Bound::Unbounded => slots.count(),
+    };
+    from..to
+}
+
+/// Whether a range ends before the fence above a page. If not, what is left of
+/// it begins there.
+pub(super) fn ends_before(
+    fence: Option<&[u8]>,
+    upper: &Bound<Vec<u8>>,
+    lower: &mut Bound<Vec<u8>>,
+) -> bool {
+    let Some(fence) = fence else {
+        return true;
+    };
+    let ends = match upper {
+        Bound::Included(key) => fence > &key[..],
+        Bound::Excluded(key) => fence >= &key[..],
+        Bound::Unbounded => false,
+    };
+    if !ends {
+        set_key(lower, fence, Bound::Included);
+    }
+    ends
+}
+
+/// Whether a range begins at or after the least key that a page may have. If
+/// not, what is left of it ends before that.
+pub(super) fn begins_after(
+    fence: &[u8],
+    lower: &Bound<Vec<u8>>,
+    upper: &mut Bound<Vec<u8>>,
+) -> bool {
+    let begins = match lower {
+        Bound::Included(key) | Bound::Excluded(key) => fence <= &key[..],
+        Bound::Unbounded => fence.is_empty(),
+    };
+    if !begins {
+        set_key(upper, fence, Bound::Excluded);
+    }
+    begins
+}
+
+/// Makes a bound one at `key`, in the memory that it has.
+fn set_key(bound: &mut Bound<Vec<u8>>, key: &[u8], kind: fn(Vec<u8>) -> Bound<Vec<u8>>) {
+    let mut bytes = match std::mem::replace(bound, Bound::Unbounded) {
+        Bound::Included(bytes) | Bound::Excluded(bytes) => bytes,
+        Bound::Unbounded => Vec::new(),
+    };
+    bytes.clear();
+    bytes.extend_from_slice(key);
+    *bound = kind(bytes);
+}

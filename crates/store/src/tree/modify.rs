@@ -1,0 +1,301 @@
+//! Changes of one record.
+
+use super::{Interrupt, Tree, TreeError, until_loaded};
+use crate::access::{MiniTransaction, Miss, Pages};
+use crate::ids::{Lsn, PageId, SegmentId};
+use crate::page::Op;
+use crate::page::slotted::{SLOT_BYTES, Slotted, leaf_record};
+use std::borrow::Cow;
+use std::convert::Infallible;
+
+/// What shall become of a record.
+#[derive(Clone, Debug)]
+pub enum Decision<'v, E> {
+    /// Nothing. What else the mini-transaction has changed is committed.
+    Keep,
+    /// The key has this value now, whether or not it had one.
+    Put(Cow<'v, [u8]>),
+    /// It goes, if it is there.
+    Remove,
+    /// Nothing, and the caller gets `E`. The mini-transaction must be without a
+    /// change.
+    Abort(E),
+    /// A page that the decision needs must be loaded. Then it is asked for
+    /// again. The mini-transaction must be without a change.
+    Miss(Miss),
+}
+
+/// What the caller will allocate in the mini-transaction beside the record.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reserve<'s> {
+    /// In which segments.
+    pub segments: &'s [SegmentId],
+    /// Up to how many pages in each.
+    pub pages: u32,
+}
+
+/// A change that has been made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modified {
+    /// Up to where the log must be durable for the change to be.
+    pub lsn: Lsn,
+    /// Whether the key was there before.
+    pub existed: bool,
+}
+
+/// Why a change has not been made.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ModifyError<E> {
+    /// The tree could not.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// It was decided so.
+    #[error("aborted")]
+    Aborted(E),
+}
+
+/// How an attempt ended.
+enum Attempt<E> {
+    Done(Modified, Emptied),
+    Aborted(E),
+    /// The leaf cannot take the longest record that may be put.
+    LacksRoom,
+}
+
+/// Whether a leaf is left with so little that it should be merged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Emptied {
+    Yes,
+    No,
+}
+
+impl Tree {
+    /// Changes the record of `key` as `decide` says, which is called with the
+    /// value that it has, under the exclusive latch of its leaf, and with the
+    /// mini-transaction in which the record will change: what `decide` changes
+    /// there becomes durable with the record or not at all.
+    ///
+    /// `value_bytes_max` is the length of the longest value that `decide` may
+    /// put, `None` if it puts none: the leaf has room for that before `decide`
+    /// is asked, so that a decision cannot fail. `decide` is asked again only
+    /// after [`Decision::Miss`]. It may latch pages that come behind leaves in
+    /// the order of [`access`](crate::access), undo pages for one.
+    ///
+    /// # Errors
+    /// [`ModifyError::Aborted`] as decided; before the decision
+    /// [`TreeError::Pages`], [`TreeError::Damaged`] or the errors of lengths.
+    ///
+    /// # Panics
+    /// If `decide` puts a value that is longer than it said.
+    pub fn modify<'p, 'v, P: Pages, E>(
+        &self,
+        pages: &'p P,
+        key: &[u8],
+        value_bytes_max: Option<usize>,
+        reserve: Reserve<'_>,
+        mut decide: impl FnMut(Option<&[u8]>, &mut P::Mini<'p>) -> Decision<'v, E>,
+    ) -> Result<Modified, ModifyError<E>> {
+        Tree::check_lengths(pages, key, value_bytes_max.unwrap_or(0))?;
+        loop {
+            let attempt = until_loaded(pages, || {
+                let mini = pages.begin(reserve.segments, reserve.pages)?;
+                self.attempt(pages, mini, key, value_bytes_max, &mut decide)
+            })?;
+            match attempt {
+                Attempt::Done(modified, emptied) => {
+                    if emptied == Emptied::Yes {
+                        self.settle(pages, key);
+                    }
+                    return Ok(modified);
+                }
+                Attempt::Aborted(error) => return Err(ModifyError::Aborted(error)),
+                Attempt::LacksRoom => {
+                    let record_bytes = record_bytes(key, value_bytes_max.unwrap_or(0));
+                    self.make_room(pages, key, record_bytes, 0)?;
+                }
+            }
+        }
+    }
+
+    fn attempt<'p, 'v, P: Pages, E>(
+        &self,
+        pages: &'p P,
+        mut mini: P::Mini<'p>,
+        key: &[u8],
+        value_bytes_max: Option<usize>,
+        decide: &mut impl FnMut(Option<&[u8]>, &mut P::Mini<'p>) -> Decision<'v, E>,
+    ) -> Result<Attempt<E>, Interrupt> {
+        let leaf = self.exclusive_at(pages, &mut mini, key, 0)?;
+        let leaf = leaf.expect("every tree has leaves");
+        let slots = Slotted::new(mini.page(leaf));
+        let found = slots.search(key);
+        if let Some(max) = value_bytes_max
+            && !has_room(slots, found, record_bytes(key, max))
+        {
+            return Ok(Attempt::LacksRoom);
+        }
+        // Copied, as the mini-transaction is the decision's to change.
+        let existing = found.ok().map(|slot| slots.value(slot).to_vec());
+        let mut emptied = Emptied::No;
+        match decide(existing.as_deref(), &mut mini) {
+            Decision::Keep => {}
+            Decision::Put(value) => {
+                let most = value_bytes_max.map_or(0, |max| max + 1);
+                assert!(value.len() < most, "a value longer than was announced");
+                put(&mut mini, leaf, found, key, existing.as_deref(), &value);
+                let shrunk = existing.as_ref().is_some_and(|old| old.len() > value.len());
+                if shrunk && self.is_underfull(leaf, mini.page(leaf)) {
+                    emptied = Emptied::Yes;
+                }
+            }
+            Decision::Remove => {
+                if let Ok(slot) = found {
+                    let from = slot as u16;
+                    mini.apply(leaf, &Op::Remove { from, to: from + 1 });
+                    if self.is_underfull(leaf, mini.page(leaf)) {
+                        emptied = Emptied::Yes;
+                    }
+                }
+            }
+            Decision::Abort(error) => return Ok(Attempt::Aborted(error)),
+            Decision::Miss(miss) => return Err(miss.into()),
+        }
+        let modified = Modified {
+            lsn: mini.commit(),
+            existed: existing.is_some(),
+        };
+        Ok(Attempt::Done(modified, emptied))
+    }
+
+    /// Inserts a record. `false`, and nothing changed, if the key is there.
+    ///
+    /// # Errors
+    /// As [`modify`](Self::modify).
+    pub fn insert<P: Pages>(&self, pages: &P, key: &[u8], value: &[u8]) -> Result<bool, TreeError> {
+        let modified = self.simply(pages, key, Some(value.len()), |existing| match existing {
+            Some(_) => Decision::Keep,
+            None => Decision::Put(Cow::Borrowed(value)),
+        })?;
+        Ok(!modified.existed)
+    }
+
+    /// Inserts a record, or replaces its value. Returns whether it replaced.
+    ///
+    /// # Errors
+    /// As [`modify`](Self::modify).
+    pub fn put<P: Pages>(&self, pages: &P, key: &[u8], value: &[u8]) -> Result<bool, TreeError> {
+        let put = |_: Option<&[u8]>| Decision::Put(Cow::Borrowed(value));
+        Ok(self.simply(pages, key, Some(value.len()), put)?.existed)
+    }
+
+    /// Replaces the value of a key. `false`, and nothing changed, if it is not
+    /// there.
+    ///
+    /// # Errors
+    /// As [`modify`](Self::modify).
+    pub fn replace<P: Pages>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, TreeError> {
+        let modified = self.simply(pages, key, Some(value.len()), |existing| match existing {
+            Some(_) => Decision::Put(Cow::Borrowed(value)),
+            None => Decision::Keep,
+        })?;
+        Ok(modified.existed)
+    }
+
+    /// Removes a record. `false` if it is not there.
+    ///
+    /// # Errors
+    /// As [`modify`](Self::modify).
+    pub fn remove<P: Pages>(&self, pages: &P, key: &[u8]) -> Result<bool, TreeError> {
+        Ok(self.simply(pages, key, None, |_| Decision::Remove)?.existed)
+    }
+
+    /// A change that is of the tree alone.
+    fn simply<'v, P: Pages>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        value_bytes_max: Option<usize>,
+        decide: impl Fn(Option<&[u8]>) -> Decision<'v, Infallible>,
+    ) -> Result<Modified, TreeError> {
+        let reserve = Reserve::default();
+        self.modify(pages, key, value_bytes_max, reserve, |existing, _| {
+            decide(existing)
+        })
+        .map_err(|error| match error {
+            ModifyError::Tree(error) => error,
+            ModifyError::Aborted(never) => match never {},
+        })
+    }
+}
+
+/// Bytes of the record of a key with a value of so many.
+fn record_bytes(key: &[u8], value_bytes: usize) -> usize {
+    2 + key.len() + value_bytes
+}
+
+/// Whether a page has room for a record of so many bytes at the place where
+/// the search for its key ended.
+pub(super) fn has_room(
+    slots: Slotted<'_>,
+    found: Result<usize, usize>,
+    record_bytes: usize,
+) -> bool {
+    let needed = match found {
+        Ok(slot) => record_bytes.saturating_sub(slots.record(slot).len()),
+        Err(_) => record_bytes + SLOT_BYTES,
+    };
+    needed <= slots.free_bytes()
+}
+
+/// Puts a value where there is room for it.
+fn put(
+    mini: &mut impl MiniTransaction,
+    leaf: PageId,
+    found: Result<usize, usize>,
+    key: &[u8],
+    existing: Option<&[u8]>,
+    value: &[u8],
+) {
+    if let (Ok(slot), Some(old)) = (found, existing)
+        && old.len() == value.len()
+    {
+        return patch(mini, leaf, slot, old, value);
+    }
+    let mut record = Vec::with_capacity(record_bytes(key, value.len()));
+    leaf_record(key, value, &mut record);
+    let record = &record[..];
+    let op = match found {
+        Ok(slot) => Op::Replace {
+            slot: slot as u16,
+            record,
+        },
+        Err(slot) => Op::Insert {
+            slot: slot as u16,
+            record,
+        },
+    };
+    mini.apply(leaf, &op);
+}
+
+/// Overwrites a value by one of the same length. Logs only the bytes from the
+/// first that differs to the last: of an update, mostly a few.
+fn patch(mini: &mut impl MiniTransaction, leaf: PageId, slot: usize, old: &[u8], new: &[u8]) {
+    let differs = |(a, b): (&u8, &u8)| a != b;
+    let Some(first) = old.iter().zip(new).position(differs) else {
+        return;
+    };
+    let last = old.iter().zip(new).rposition(differs).unwrap_or(first);
+    let offset = Slotted::new(mini.page(leaf)).value_offset(slot) + first;
+    mini.apply(
+        leaf,
+        &Op::Patch {
+            offset: u16::try_from(offset).expect("within a page"),
+            bytes: &new[first..=last],
+        },
+    );
+}
