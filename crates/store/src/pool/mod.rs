@@ -17,6 +17,8 @@
 pub(crate) mod dirty;
 pub(crate) mod frame;
 mod load;
+#[cfg(all(test, feature = "shuttle"))]
+mod model;
 mod primitives;
 mod reading;
 mod replacement;
