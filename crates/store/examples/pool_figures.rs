@@ -46,8 +46,7 @@ fn run(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
     let store = PageStore::create(Arc::new(Engine::new()?), path, &options)?;
     let ids = fill(&store)?;
     store.close()?;
-    let open = || PageStore::open(Arc::new(Engine::new()?), path, &options, &mut |_| {});
-    let (store, _) = open().map_err(|error: Box<dyn Error>| error)?;
+    let (store, _) = PageStore::open(Arc::new(Engine::new()?), path, &options, &mut |_| {})?;
     cached(&store, &ids[..1000])?;
     for threads in [1, 2, 4, 16] {
         uncached(&store, &ids, threads)?;
