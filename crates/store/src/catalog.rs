@@ -1,18 +1,18 @@
 //! The catalogue: which tables there are.
 //!
-//! A tree in the system's tablespace, by name: tablespace (4), first page (4)
-//! and bytes (8) of the table's description, JSON in a long value there. A
-//! table has a tablespace of its own, and is there when its name is in the
+//! A tree in the system's tablespace, by name: tablespace (4),
+//! segment (4) and reference (8) of the table's description, JSON in a long
+//! value there. A table has a tablespace of its own, and is there when its name is in the
 //! tree: so making it ends with one mini-transaction, and dropping it begins
 //! with one. Tablespaces that no name leads to are dropped when the store is
 //! opened.
 
-use crate::attempt::in_mini;
 use crate::backing::Backing;
 use crate::data::TableSchema;
 use crate::ids::{Lsn, SegmentId};
-use crate::long;
-use crate::page::header::{get_u32, get_u64};
+use crate::master::CATALOGUE_OWNER;
+use crate::overflow::{Overflow, OverflowRef};
+use crate::page::header::get_u32;
 use crate::system::System;
 use crate::table::{Table, TableRecord, TreePlace};
 use crate::tree::{Decision, Direction, ModifyError, Reserve, Tree};
@@ -46,6 +46,14 @@ impl Tables {
     }
 }
 
+/// Where the description of a table is read from.
+fn description(space: u32, number: u32) -> Overflow {
+    Overflow {
+        segment: SegmentId { space, number },
+        owner: CATALOGUE_OWNER,
+    }
+}
+
 /// All tables of a store.
 pub(crate) struct Catalog {
     pub(crate) tree: Tree,
@@ -64,11 +72,19 @@ impl Catalog {
                 let name = String::from_utf8_lossy(name);
                 Error::DamagedCatalogue(format!("table {name}: {reason}"))
             };
-            if value.len() != RECORD_BYTES {
+            let Some((head, reference)) = value
+                .split_last_chunk()
+                .filter(|_| value.len() == RECORD_BYTES)
+            else {
                 return Err(damaged("its record has another length"));
-            }
-            let (space, first, bytes) = (get_u32(value, 0), get_u32(value, 4), get_u64(value, 8));
-            let json = long::read(backing, space, first, bytes)?;
+            };
+            let space = get_u32(head, 0);
+            let mut json = Vec::new();
+            description(space, get_u32(head, 4)).read(
+                backing,
+                OverflowRef::from_bytes(*reference),
+                &mut json,
+            )?;
             let record: TableRecord =
                 serde_json::from_slice(&json).map_err(|error| damaged(&error.to_string()))?;
             if record.space != space || record.schema.name.as_bytes() != name {
@@ -185,22 +201,18 @@ impl<B: Backing> System<B> {
             record.indexes.push(place);
         }
         let json = serde_json::to_vec(&record).expect("names and numbers have a form in JSON");
-        let long = SegmentId {
-            space,
-            number: record.long,
-        };
-        let page_bytes = backing.page_bytes();
-        let (chain, _) = in_mini(backing, &[long], 1, |mini| {
-            Ok(long::Chain::begin(mini, long, id, page_bytes, &json))
-        })?;
-        let first = chain.first;
-        chain.finish(backing, id, &json)?;
+        let described = description(space, record.long).write(
+            backing,
+            &json,
+            Reserve::default(),
+            |_| Ok(()),
+            |_, _| {},
+        )?;
+        let mut value = space.to_le_bytes().to_vec();
+        value.extend(record.long.to_le_bytes());
+        value.extend(described.to_bytes());
         let table = Table::new(record)?;
         fill(&table)?;
-
-        let mut value = space.to_le_bytes().to_vec();
-        value.extend(first.to_le_bytes());
-        value.extend((json.len() as u64).to_le_bytes());
         Ok((table, value))
     }
 

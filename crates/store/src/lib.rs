@@ -6,16 +6,35 @@ pub mod access;
 mod attempt;
 mod backing;
 mod catalog;
+mod core;
 pub mod data;
+mod error;
+mod failure;
+mod files;
+mod flush;
 pub mod ids;
 pub mod log;
-mod long;
 mod master;
+mod mini;
 pub mod overflow;
 pub mod page;
+mod page_store;
+mod pool;
+mod recovery;
+mod space;
 mod sync;
 mod system;
 mod table;
 pub mod tree;
 pub mod txn;
 mod undo;
+
+pub use error::StoreError;
+pub use flush::FlushStatistics;
+pub use mini::Mini;
+pub use page_store::{
+    DOUBLEWRITE_FILE, LOG_FILE, PageStore, PageStoreOptions, PageStoreStatistics,
+};
+pub use pool::{POOL_PAGES_MIN, PoolError, PoolStatistics, SharedPage};
+pub use recovery::{RecoveryProgress, RecoveryReport};
+pub use space::SpaceStatistics;

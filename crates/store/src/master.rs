@@ -21,9 +21,9 @@ const NUMBERS_AT: u16 = 64;
 const SEGMENTS_AT: u16 = 72;
 const SLOTS_AT: u16 = 88;
 
-/// Owner that the catalogue's pages name. Tables and indexes have numbers from
+/// Owner that the catalogue's pages name, and descriptions of tables. Tables and indexes have numbers from
 /// [`FIRST_NUMBER`] on.
-const CATALOGUE_OWNER: u64 = 1;
+pub(crate) const CATALOGUE_OWNER: u64 = 1;
 /// The first number that is given. 0 is that of versions older than all.
 pub(crate) const FIRST_NUMBER: u64 = 2;
 

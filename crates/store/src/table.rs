@@ -1,15 +1,15 @@
 //! A table as the code that reads and changes rows needs it.
 
-use crate::access::{Pages, PagesError};
+use crate::access::Pages;
 use crate::data::{
     ColumnType, Row, SchemaError, TableSchema, Value, decode_key, decode_row, encode_key,
     encode_row,
 };
 use crate::ids::{PageId, SegmentId};
-use crate::long;
+use crate::overflow::{Overflow, OverflowError};
 use crate::tree::Tree;
 use crate::txn::Error;
-use crate::txn::version::{LongRef, VersionRef};
+use crate::txn::version::VersionRef;
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of a row's columns: a bound for the memory that reading one
@@ -48,6 +48,19 @@ pub(crate) struct TableRecord {
     pub(crate) indexes: Vec<TreePlace>,
 }
 
+impl TableRecord {
+    /// Where long values go.
+    pub(crate) fn overflow(&self) -> Overflow {
+        Overflow {
+            segment: SegmentId {
+                space: self.space,
+                number: self.long,
+            },
+            owner: self.rows.id,
+        }
+    }
+}
+
 /// A secondary index.
 pub(crate) struct SecondaryIndex {
     pub(crate) id: u64,
@@ -64,7 +77,7 @@ pub(crate) struct Table {
     pub(crate) schema: TableSchema,
     pub(crate) space: u32,
     pub(crate) rows: Tree,
-    pub(crate) long: SegmentId,
+    pub(crate) long: Overflow,
     pub(crate) indexes: Vec<SecondaryIndex>,
     /// Positions of the primary key's columns in a row.
     pub(crate) key_columns: Vec<usize>,
@@ -74,6 +87,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(record: TableRecord) -> Result<Table, SchemaError> {
+        let long = record.overflow();
         let schema = record.schema;
         let positions = |names: &[String]| -> Result<Vec<usize>, SchemaError> {
             names.iter().map(|name| schema.position(name)).collect()
@@ -96,10 +110,7 @@ impl Table {
             id: record.rows.id,
             space: record.space,
             rows: record.rows.tree(record.space),
-            long: SegmentId {
-                space: record.space,
-                number: record.long,
-            },
+            long,
             indexes,
             key_columns,
             value_columns,
@@ -206,12 +217,13 @@ impl Table {
         &self,
         pages: &P,
         version: VersionRef<'_>,
-    ) -> Result<Vec<u8>, PagesError> {
-        if !version.is_long() {
+    ) -> Result<Vec<u8>, OverflowError> {
+        let Some(value) = version.long() else {
             return Ok(version.payload.to_vec());
-        }
-        let LongRef { first, bytes } = LongRef::decode(version.payload);
-        long::read(pages, self.space, first, bytes)
+        };
+        let mut payload = Vec::new();
+        self.long.read(pages, value, &mut payload)?;
+        Ok(payload)
     }
 
     /// The row of a key and a whole payload.

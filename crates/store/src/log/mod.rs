@@ -431,6 +431,14 @@ impl Log {
         state
     }
 
+    /// Lets every later call fail, and those that wait: the store cannot go on.
+    pub fn fail(&self, reason: String) {
+        let mut state = self.lock();
+        state.failed.get_or_insert(LogError::Failed { reason });
+        self.written.notify_all();
+        self.room.notify_all();
+    }
+
     /// The LSN of the next record.
     pub fn end(&self) -> Lsn {
         Lsn(self.lock().end)

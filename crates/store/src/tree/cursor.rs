@@ -16,6 +16,9 @@ pub enum Direction {
     Backward,
 }
 
+/// A key and its value.
+pub type Record<'a> = (&'a [u8], &'a [u8]);
+
 /// Walks the records of a range of keys.
 ///
 /// It copies one leaf, holds no latch between calls, and goes on from the fence
@@ -61,7 +64,7 @@ impl Cursor {
     ///
     /// # Errors
     /// [`TreeError::Pages`], [`TreeError::Damaged`]. The next call tries again.
-    pub fn next<P: Pages>(&mut self, pages: &P) -> Result<Option<(&[u8], &[u8])>, TreeError> {
+    pub fn next<P: Pages>(&mut self, pages: &P) -> Result<Option<Record<'_>>, TreeError> {
         while self.slots.is_empty() && !self.last {
             until_loaded(pages, || self.advance(pages))?;
         }

@@ -34,7 +34,7 @@ mod walk;
 
 pub use bulk::Loaded;
 pub use check::{CheckReport, Finding, TreeFault};
-pub use cursor::{Cursor, Direction};
+pub use cursor::{Cursor, Direction, Record};
 pub use modify::{Decision, Modified, ModifyError, Reserve};
 pub use stats::TreeStats;
 pub use walk::Leaves;

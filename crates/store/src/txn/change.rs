@@ -2,10 +2,9 @@
 
 use super::Error;
 use super::transaction::Writer;
-use super::version::{LONG, LongRef, Version, VersionRef};
-use crate::attempt::in_mini;
+use super::version::{LONG, Version, VersionRef};
 use crate::backing::Backing;
-use crate::long::Chain;
+use crate::overflow::OverflowRef;
 use crate::system::System;
 use crate::table::Table;
 use crate::tree::{Decision, ModifyError, Reserve, Tree};
@@ -32,11 +31,10 @@ impl<B: Backing> System<B> {
         if payload.len() <= room {
             return Ok(Content { flags: 0, payload });
         }
-        let first = self.write_long(writer, table, &payload)?;
-        let bytes = payload.len() as u64;
+        let value = self.write_long(writer, table, &payload)?;
         Ok(Content {
             flags: LONG,
-            payload: LongRef { first, bytes }.encode(),
+            payload: value.to_bytes().to_vec(),
         })
     }
 
@@ -47,25 +45,31 @@ impl<B: Backing> System<B> {
         writer: &mut Writer<'_>,
         table: &Table,
         payload: &[u8],
-    ) -> Result<u32, Error> {
+    ) -> Result<OverflowRef, Error> {
         let Writer { trx, slot, .. } = writer;
-        let (trx, segment) = (*trx, self.slots.segment());
-        let page_bytes = self.backing.page_bytes();
-        let record = |first| {
+        let segment = self.slots.segment();
+        let record = |value| {
             let table = table.id;
-            Record::new(trx, slot.last, Body::Long { table, first }).encode()
+            Record::new(*trx, slot.last, Body::Long { table, value }).encode()
         };
-        let segments = [table.long, segment];
-        let ((chain, appended), _) = in_mini(&self.backing, &segments, 1, |mini| {
-            slot.latch(mini)?;
-            let chain = Chain::begin(mini, table.long, table.id, page_bytes, payload);
-            let appended = slot.append(mini, segment, trx, &record(chain.first));
-            Ok((chain, appended))
-        })?;
-        slot.appended(appended, false);
-        let first = chain.first;
-        chain.finish(&self.backing, table.id, payload)?;
-        Ok(first)
+        let longest = record(OverflowRef { page: 0, bytes: 0 }).len();
+        let reserve = Reserve {
+            segments: &[segment],
+            pages: slot.needs_page(longest, self.backing.page_bytes()).into(),
+        };
+        let mut appended = None;
+        let written = table.long.write(
+            &self.backing,
+            payload,
+            reserve,
+            |mini| slot.latch(mini),
+            |mini, value| appended = Some(slot.append(mini, segment, *trx, &record(value))),
+        );
+        // Also of one that was not written to its end.
+        if let Some(appended) = appended {
+            slot.appended(appended, false);
+        }
+        Ok(written?)
     }
 
     /// Gives a row, which is locked, a new version, if `before` is still its

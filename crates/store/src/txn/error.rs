@@ -3,6 +3,7 @@
 use super::locks::LockError;
 use crate::access::PagesError;
 use crate::data::SchemaError;
+use crate::overflow::OverflowError;
 use crate::tree::TreeError;
 use std::time::Duration;
 
@@ -109,9 +110,21 @@ pub enum Error {
     /// Pages cannot be had; [`PagesError::Failed`]: the store must be reopened.
     #[error(transparent)]
     Pages(#[from] PagesError),
+    /// A long value is damaged.
+    #[error(transparent)]
+    Overflow(OverflowError),
     /// A tree is damaged.
     #[error(transparent)]
     Tree(TreeError),
+}
+
+impl From<OverflowError> for Error {
+    fn from(error: OverflowError) -> Error {
+        match error {
+            OverflowError::Pages(error) => Error::Pages(error),
+            error => Error::Overflow(error),
+        }
+    }
 }
 
 impl From<TreeError> for Error {

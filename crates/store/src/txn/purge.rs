@@ -7,18 +7,18 @@
 //! repeated after a crash; the head in the slot's header moves when pages are
 //! freed, or all is eaten.
 
-use super::version::{LongRef, Version, VersionRef};
+use super::version::{Version, VersionRef};
 use super::{Error, View};
 use crate::access::{MiniTransaction, Pages, PagesError};
 use crate::attempt::in_mini;
 use crate::backing::Backing;
 use crate::ids::PageId;
-use crate::long;
+use crate::overflow::OverflowRef;
 use crate::page::Op;
 use crate::system::System;
 use crate::table::Table;
 use crate::tree::{Decision, ModifyError, Reserve};
-use crate::undo::record::{Body, Change, FREEING, KIND_AT, Record};
+use crate::undo::record::{Body, Change, FREEING, KIND_AT, Record, reference_at};
 use crate::undo::{HEAD_AT, Place, Slot, Step, read_header, step};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
@@ -260,8 +260,8 @@ impl<B: Backing> System<B> {
         if change == Change::Delete {
             self.eat_row(&table, key, &record, at)?;
         }
-        if before.is_long() {
-            self.eat_long(&table, &record, bytes[KIND_AT], before, at)?;
+        if let Some(value) = before.long() {
+            self.eat_long(&table, key, value, bytes[KIND_AT], at)?;
         }
         Ok(false)
     }
@@ -313,32 +313,38 @@ impl<B: Backing> System<B> {
         }
     }
 
-    /// Frees the pages of a long value that was replaced.
+    /// Frees the pages of a long value that was replaced. Its index entries are
+    /// gone: once pages are freed, it cannot be read to find them.
     fn eat_long(
         &self,
         table: &Table,
-        record: &Record<'_>,
+        key: &[u8],
+        value: OverflowRef,
         kind: u8,
-        before: VersionRef<'_>,
         at: Place,
     ) -> Result<(), Error> {
-        let LongRef { mut first, .. } = LongRef::decode(before.payload);
-        let page = PageId::new(self.slots.space(), at.page);
-        while first != 0 {
-            let (freed, next) = long::first_pages(&self.backing, table.space, first)?;
-            in_mini(&self.backing, &[], 0, |mini| {
-                mini.exclusive(page)?;
-                for &page in &freed {
-                    mini.free(table.long, page);
-                }
-                let offset = at.offset + KIND_AT as u16;
-                let bytes = &[kind | FREEING];
-                mini.apply(page, &Op::Patch { offset, bytes });
-                self.set_first_page(mini, record, at.pointer(), next);
-                Ok(())
-            })?;
-            first = next;
+        if value.page == 0 {
+            return Ok(());
         }
-        Ok(())
+        let page = PageId::new(self.slots.space(), at.page);
+        in_mini(&self.backing, &[], 0, |mini| {
+            mini.exclusive(page)?;
+            let offset = at.offset + KIND_AT as u16;
+            let bytes = &[kind | FREEING];
+            mini.apply(page, &Op::Patch { offset, bytes });
+            Ok(())
+        })?;
+        let freed = OverflowRef { page: 0, ..value };
+        let offset = at.offset + reference_at(key) as u16;
+        Ok(table.long.free(
+            &self.backing,
+            value,
+            Reserve::default(),
+            |mini| mini.exclusive(page),
+            |mini| {
+                let bytes = &freed.to_bytes();
+                mini.apply(page, &Op::Patch { offset, bytes });
+            },
+        )?)
     }
 }

@@ -12,12 +12,12 @@ use crate::access::{MiniTransaction, Miss, PagesError};
 use crate::attempt::in_mini;
 use crate::backing::Backing;
 use crate::ids::PageId;
-use crate::long;
+use crate::overflow::OverflowRef;
 use crate::page::Op;
 use crate::system::System;
 use crate::table::Table;
 use crate::tree::{Decision, ModifyError, Reserve};
-use crate::undo::record::{Body, KIND_AT, Record, UNDONE, first_page_at};
+use crate::undo::record::{Body, KIND_AT, Record, UNDONE};
 use crate::undo::{Slot, read_record};
 use std::borrow::Cow;
 
@@ -89,9 +89,9 @@ impl<B: Backing> System<B> {
                 let before = before.map(|before| before.to_version());
                 self.undo_row(&undoing, &table, key, before.as_ref())?;
             }
-            Body::Long { table, first } => {
+            Body::Long { table, value } => {
                 let table = self.catalog.by_id(table)?;
-                self.undo_long(&undoing, &table, first)?;
+                self.undo_long(&undoing, &table, value)?;
             }
             Body::End { .. } => {
                 in_mini(&self.backing, &[], 0, |mini| {
@@ -158,44 +158,18 @@ impl<B: Backing> System<B> {
     }
 
     /// Frees the pages of a long value, of which no version speaks any more.
-    fn undo_long(&self, undoing: &Undoing<'_>, table: &Table, first: u32) -> Result<(), Error> {
-        let mut first = first;
-        loop {
-            let (freed, next) = long::first_pages(&self.backing, table.space, first)?;
-            in_mini(&self.backing, &[], 0, |mini| {
-                undoing.latch(mini)?;
-                for &page in &freed {
-                    mini.free(table.long, page);
-                }
-                self.set_first_page(mini, undoing.record, undoing.at, next);
-                if next == 0 {
-                    undoing.done(mini);
-                }
-                Ok(())
-            })?;
-            if next == 0 {
-                return Ok(());
-            }
-            first = next;
-        }
-    }
-
-    /// Says in an undo record, whose page is latched, that the pages of its
-    /// long value before `first` are free.
-    pub(super) fn set_first_page(
+    fn undo_long(
         &self,
-        mini: &mut impl MiniTransaction,
-        record: &Record<'_>,
-        at: RollPointer,
-        first: u32,
-    ) {
-        let within = first_page_at(record).expect("a record of a long value");
-        mini.apply(
-            PageId::new(self.slots.space(), at.page()),
-            &Op::Patch {
-                offset: at.offset() + within as u16,
-                bytes: &first.to_le_bytes(),
-            },
-        );
+        undoing: &Undoing<'_>,
+        table: &Table,
+        value: OverflowRef,
+    ) -> Result<(), Error> {
+        Ok(table.long.free(
+            &self.backing,
+            value,
+            Reserve::default(),
+            |mini| undoing.latch(mini),
+            |mini| undoing.done(mini),
+        )?)
     }
 }

@@ -5,9 +5,10 @@
 //! | 8 | transaction that made it; 0: older than all |
 //! | 8 | undo record with the version before it; 0: there is none |
 //! | 1 | flags: 1 deleted, 2 long |
-//! | | the columns that are not in the key; none if deleted; if long, the first page (4) and the bytes (8) of what would stand here |
+//! | | the columns that are not in the key; none if deleted; if long, an [`OverflowRef`] to what would stand here |
 
-use crate::page::header::{get_u32, get_u64};
+use crate::overflow::OverflowRef;
+use crate::page::header::get_u64;
 
 /// The row was deleted.
 pub(crate) const DELETED: u8 = 1;
@@ -67,7 +68,7 @@ impl<'a> VersionRef<'a> {
         let whole = match flags {
             0 => true,
             DELETED => payload.is_empty(),
-            LONG => payload.len() == LongRef::BYTES,
+            LONG => payload.len() == OverflowRef::BYTES,
             _ => false,
         };
         whole.then_some(VersionRef {
@@ -92,6 +93,12 @@ impl<'a> VersionRef<'a> {
 
     pub(crate) fn is_long(&self) -> bool {
         self.flags & LONG != 0
+    }
+
+    /// Where the payload is, if it is long.
+    pub(crate) fn long(&self) -> Option<OverflowRef> {
+        let bytes = self.payload.first_chunk().filter(|_| self.is_long());
+        bytes.map(|&bytes| OverflowRef::from_bytes(bytes))
     }
 
     pub(crate) fn to_version(self) -> Version {
@@ -126,32 +133,5 @@ impl Version {
 
     pub(crate) fn is_long(&self) -> bool {
         self.borrow().is_long()
-    }
-}
-
-/// What stands in a row for columns that are in pages of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LongRef {
-    pub(crate) first: u32,
-    pub(crate) bytes: u64,
-}
-
-impl LongRef {
-    pub(crate) const BYTES: usize = 12;
-
-    pub(crate) fn encode(self) -> Vec<u8> {
-        let mut out = self.first.to_le_bytes().to_vec();
-        out.extend(self.bytes.to_le_bytes());
-        out
-    }
-
-    /// # Panics
-    /// If there are fewer bytes than a reference has: a decoded long version
-    /// has them.
-    pub(crate) fn decode(payload: &[u8]) -> LongRef {
-        LongRef {
-            first: get_u32(payload, 0),
-            bytes: get_u64(payload, 4),
-        }
     }
 }

@@ -12,13 +12,14 @@
 //! |---|---|
 //! | 1 insert | table (8), length of the key (2), key |
 //! | 2 update, 3 delete | the same, and the version before as a row of the tree holds it |
-//! | 4 long value | table (8), first page that the transaction wrote for it (4) |
+//! | 4 long value | table (8), reference to what the transaction wrote (8) |
 //! | 5 commit, 6 rolled back | commit number (8) |
 //!
 //! A length of zero, or the page's end, says that the stream goes on in the
 //! next page.
 
-use crate::page::header::{get_u16, get_u32, get_u64};
+use crate::overflow::OverflowRef;
+use crate::page::header::{get_u16, get_u64};
 use crate::txn::version::{RollPointer, VersionRef};
 
 /// The record has been undone: its version is nobody's.
@@ -59,7 +60,7 @@ pub(crate) enum Body<'a> {
         before: Option<VersionRef<'a>>,
     },
     /// Pages were written for a long value.
-    Long { table: u64, first: u32 },
+    Long { table: u64, value: OverflowRef },
     /// The transaction has ended.
     End { number: u64, committed: bool },
 }
@@ -109,9 +110,9 @@ impl<'a> Record<'a> {
                     Change::Delete => DELETE,
                 }
             }
-            Body::Long { table, first } => {
+            Body::Long { table, value } => {
                 out.extend(table.to_le_bytes());
-                out.extend(first.to_le_bytes());
+                out.extend(value.to_bytes());
                 LONG
             }
             Body::End { number, committed } => {
@@ -156,9 +157,9 @@ impl<'a> Record<'a> {
                     before,
                 }
             }
-            LONG if rest.len() == 12 => Body::Long {
+            LONG if rest.len() == 8 + OverflowRef::BYTES => Body::Long {
                 table: get_u64(rest, 0),
-                first: get_u32(rest, 8),
+                value: OverflowRef::from_bytes(*rest.last_chunk()?),
             },
             COMMITTED | ROLLED_BACK if rest.len() == 8 => Body::End {
                 number: get_u64(rest, 0),
@@ -176,18 +177,10 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Where in a record its reference to a long value's first page stands, if it
-/// has one.
-pub(crate) fn first_page_at(record: &Record<'_>) -> Option<usize> {
-    match record.body {
-        Body::Long { .. } => Some(HEAD_BYTES + 8),
-        Body::Row {
-            key,
-            before: Some(before),
-            ..
-        } if before.is_long() => Some(HEAD_BYTES + 10 + key.len() + VersionRef::HEAD_BYTES),
-        _ => None,
-    }
+/// Where in the record of a change the reference to the long value of the
+/// version before stands.
+pub(crate) fn reference_at(key: &[u8]) -> usize {
+    HEAD_BYTES + 10 + key.len() + VersionRef::HEAD_BYTES
 }
 
 #[cfg(test)]
@@ -197,7 +190,8 @@ mod tests {
 
     #[test]
     fn records_read_as_they_were_written() {
-        let payload = [7, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+        let value = OverflowRef { page: 7, bytes: 9 };
+        let payload = value.to_bytes();
         let before = VersionRef {
             trx: 3,
             roll: RollPointer::new(9, 100),
@@ -214,10 +208,7 @@ mod tests {
             row(Change::Insert, None),
             row(Change::Update, Some(before)),
             row(Change::Delete, Some(before)),
-            Body::Long {
-                table: 5,
-                first: 77,
-            },
+            Body::Long { table: 5, value },
             Body::End {
                 number: 8,
                 committed: true,
@@ -239,9 +230,11 @@ mod tests {
                 for cut in 0..bytes.len() {
                     assert_eq!(Record::decode(&bytes[..cut]), None);
                 }
-                if let Some(at) = first_page_at(&record) {
-                    let first = get_u32(&bytes, at);
-                    assert!(first == 77 || first == 7);
+                if let Body::Row {
+                    before: Some(_), ..
+                } = body
+                {
+                    assert_eq!(bytes[reference_at(b"key")..], payload);
                 }
             }
         }

@@ -174,7 +174,7 @@ pub(super) fn pages_of_table(system: &System<TestPages>) -> Vec<usize> {
     let mut segments = vec![
         table.rows.leaf_segment,
         table.rows.branch_segment,
-        table.long,
+        table.long.segment,
     ];
     for index in &table.indexes {
         segments.extend([index.tree.leaf_segment, index.tree.branch_segment]);

@@ -1,0 +1,82 @@
+//! What all parts of an open store share.
+
+use crate::access::PagesError;
+use crate::flush::{Bell, FlushCounters};
+use crate::log::{Log, LogError};
+use crate::pool::Pool;
+use crate::space::Spaces;
+use iolane::Engine;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub(crate) struct Core {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) directory: PathBuf,
+    /// Number of the store, in all of its files.
+    pub(crate) store: u64,
+    /// Are tablespaces opened past the page cache?
+    pub(crate) direct: bool,
+    pub(crate) pool: Pool,
+    pub(crate) log: Log,
+    pub(crate) spaces: Spaces,
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) flushed: FlushCounters,
+    /// Not before redo is complete: the log must stay as it is till then.
+    checkpoints: AtomicBool,
+    /// Changes made by mini-transactions, for statistics.
+    pub(crate) changes: AtomicU64,
+}
+
+impl Core {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        directory: PathBuf,
+        store: u64,
+        direct: bool,
+        pool: Pool,
+        log: Log,
+    ) -> Core {
+        let bell = Arc::new(Bell::default());
+        let waker = Arc::clone(&bell);
+        pool.set_waker(move || waker.ring());
+        let waker = Arc::clone(&bell);
+        log.set_waker(move || waker.ring_urgent());
+        Core {
+            engine,
+            directory,
+            store,
+            direct,
+            pool,
+            log,
+            spaces: Spaces::default(),
+            bell,
+            flushed: FlushCounters::default(),
+            checkpoints: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn may_checkpoint(&self) -> bool {
+        self.checkpoints.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn allow_checkpoints(&self) {
+        self.checkpoints.store(true, Ordering::Release);
+    }
+
+    /// The store cannot go on. Whoever waits is told.
+    pub(crate) fn fail(&self, reason: String) {
+        self.pool.failure.set(reason.clone());
+        self.log.fail(reason);
+        self.bell.ring();
+    }
+
+    pub(crate) fn log_failed(&self, error: LogError) -> PagesError {
+        let reason = error.to_string();
+        if !matches!(error, LogError::TooLarge { .. }) {
+            self.fail(reason.clone());
+        }
+        PagesError::Failed { reason }
+    }
+}

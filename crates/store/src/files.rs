@@ -1,0 +1,74 @@
+//! The files that pages live in.
+
+use crate::flush::Doublewrite;
+use crate::ids::PageId;
+use crate::page::header;
+use iolane::{Completion, File, Level};
+use parking_lot::RwLock;
+use std::collections::HashMap;
+
+/// All tablespaces' files, and the area with copies of what was written last.
+pub(crate) struct PageFiles {
+    page_bytes: usize,
+    spaces: RwLock<HashMap<u32, File>>,
+    pub(crate) doublewrite: Doublewrite,
+}
+
+impl PageFiles {
+    pub(crate) fn new(page_bytes: usize, doublewrite: Doublewrite) -> PageFiles {
+        PageFiles {
+            page_bytes,
+            spaces: RwLock::default(),
+            doublewrite,
+        }
+    }
+
+    pub(crate) fn add(&self, space: u32, file: File) {
+        self.spaces.write().insert(space, file);
+    }
+
+    pub(crate) fn remove(&self, space: u32) -> Option<File> {
+        self.spaces.write().remove(&space)
+    }
+
+    pub(crate) fn get(&self, space: u32) -> Option<File> {
+        self.spaces.read().get(&space).cloned()
+    }
+
+    /// Where a page begins in its file.
+    pub(crate) fn offset(&self, id: PageId) -> u64 {
+        u64::from(id.page) * self.page_bytes as u64
+    }
+
+    /// Is what was read the page that belongs there? If not, its copy in the
+    /// doublewrite area takes its place, in memory and in the file.
+    ///
+    /// # Errors
+    /// What is wrong, when there is no copy.
+    pub(crate) fn verify<B: AsRef<[u8]> + AsMut<[u8]>>(
+        &self,
+        id: PageId,
+        file: &File,
+        completion: &mut Completion<B>,
+    ) -> Result<(), String> {
+        let page = completion.buffer.as_mut();
+        let fault = match &completion.result {
+            Err(error) => error.to_string(),
+            Ok(bytes) if *bytes < page.len() => {
+                format!("{} ends before it", file.path().display())
+            }
+            Ok(_) => match header::check(page, id) {
+                Ok(()) => return Ok(()),
+                Err(fault) => format!("{}: {fault}", file.path().display()),
+            },
+        };
+        match self.doublewrite.copy(id, page) {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("{fault}; there is no copy of it")),
+            Err(error) => return Err(format!("{fault}; its copy: {error}")),
+        }
+        file.write_at(page, self.offset(id), Level::Foreground)
+            .and_then(|_| file.sync_data(Level::Foreground))
+            .map_err(|error| format!("{fault}; repairing it: {error}"))
+    }
+}

@@ -1,0 +1,401 @@
+//! An open store of pages: files, pool, log and flusher as one.
+
+use crate::access::{Miss, Pages, PagesError};
+use crate::core::Core;
+use crate::error::StoreError;
+use crate::failure::Failure;
+use crate::files::PageFiles;
+use crate::flush::{Doublewrite, FlushStatistics, Flusher};
+use crate::ids::{Lsn, PAGE_BYTES_DEFAULT, PageId, SegmentId};
+use crate::log::{Log, LogError};
+use crate::mini::Mini;
+use crate::page::header::{get_u32, get_u64};
+use crate::pool::{Pool, PoolStatistics, SharedPage};
+use crate::recovery::{RecoveryProgress, RecoveryReport};
+use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
+use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions};
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Name of the redo log's file.
+pub const LOG_FILE: &str = "redo.log";
+/// Name of the doublewrite area's file.
+pub const DOUBLEWRITE_FILE: &str = "doublewrite";
+/// Smallest and largest page.
+const PAGE_BYTES: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
+/// Mini-transactions of this many new pages, four at a time, must fit the log.
+const LOG_NEW_PAGES: usize = 32;
+
+/// How a store of pages is made and opened.
+#[derive(Clone, Debug)]
+pub struct PageStoreOptions {
+    /// Bytes of a page, when it is made: a power of two from 4 to 64 KiB.
+    pub page_bytes: usize,
+    /// Bytes of pages kept in memory.
+    pub pool_bytes: u64,
+    /// Bytes of the redo log, when it is made.
+    pub log_bytes: u64,
+    /// Are tablespaces read and written past the page cache?
+    pub direct: bool,
+    /// Memory for the pool, of at least [`arena_bytes`](Self::arena_bytes);
+    /// otherwise it makes its own.
+    pub arena: Option<Arena>,
+}
+
+impl Default for PageStoreOptions {
+    fn default() -> PageStoreOptions {
+        PageStoreOptions {
+            page_bytes: PAGE_BYTES_DEFAULT,
+            pool_bytes: 128 << 20,
+            log_bytes: 64 << 20,
+            direct: true,
+            arena: None,
+        }
+    }
+}
+
+impl PageStoreOptions {
+    /// Bytes of an arena that the pool and the flusher fit into.
+    pub fn arena_bytes(&self) -> u64 {
+        self.pool_bytes + (Flusher::PAGES * self.page_bytes) as u64
+    }
+}
+
+/// A store of pages. Shared by threads; implements [`Pages`].
+///
+/// Dropping it writes all that is changed, as [`close`](Self::close) does.
+pub struct PageStore {
+    core: Arc<Core>,
+    flusher: Option<JoinHandle<()>>,
+}
+
+/// What a store of pages did and holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PageStoreStatistics {
+    /// The buffer pool.
+    pub pool: PoolStatistics,
+    /// The flusher.
+    pub flush: FlushStatistics,
+    /// Mini-transactions that changed something.
+    pub minis: u64,
+    /// End of the log.
+    pub log_end: Lsn,
+    /// Where redo would begin.
+    pub checkpoint: Lsn,
+}
+
+impl PageStore {
+    /// Makes an empty store in a directory, which is made if need be.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`], an option that cannot be, the system's.
+    pub fn create(
+        engine: Arc<Engine>,
+        directory: &Path,
+        options: &PageStoreOptions,
+    ) -> Result<PageStore, StoreError> {
+        check(options)?;
+        fs::create_dir_all(directory).map_err(|source| StoreError::system(directory, source))?;
+        let log_path = directory.join(LOG_FILE);
+        if log_path.exists() {
+            return Err(StoreError::Exists { path: log_path });
+        }
+        let page_bytes = options.page_bytes;
+        let store = RandomState::new().build_hasher().finish();
+        let area = open_doublewrite(&engine, directory, Some(page_bytes))?;
+        let doublewrite = Doublewrite::create(area, page_bytes, store)?;
+        let head = space::new_header(SYSTEM_SPACE, SYSTEM_NAME, page_bytes, store);
+        let system = space::create_file(&engine, directory, options.direct, &head)?;
+        // Last: a store without a log was never complete.
+        let mut open = Log::open_options();
+        open.create_new(true)
+            .size(Log::file_bytes(options.log_bytes));
+        let file = engine.open(&log_path, &open)?;
+        let log = Log::create(file, options.log_bytes, store, Lsn(0));
+        let log = log.map_err(|source| in_log(&log_path, source))?;
+        space::sync_directory(directory)?;
+
+        let files = PageFiles::new(page_bytes, doublewrite);
+        files.add(SYSTEM_SPACE, system);
+        let store = start(engine, directory, options, page_bytes, store, files, log)?;
+        store
+            .core
+            .open_space(SYSTEM_SPACE, SYSTEM_NAME.to_owned())?;
+        store.core.allow_checkpoints();
+        Ok(store)
+    }
+
+    /// Opens a store, and brings it to the end of its log.
+    ///
+    /// # Errors
+    /// [`StoreError`]: files that are missing, foreign, of a newer version,
+    /// damaged without a copy.
+    pub fn open(
+        engine: Arc<Engine>,
+        directory: &Path,
+        options: &PageStoreOptions,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(PageStore, RecoveryReport), StoreError> {
+        let area = open_doublewrite(&engine, directory, None)?;
+        // Written once, so never torn: the place to learn the page size from.
+        let (page_bytes, store) = identity(&area)?;
+        let doublewrite = Doublewrite::open(area, page_bytes, store)?;
+        let log_path = directory.join(LOG_FILE);
+        let file = engine.open(&log_path, &Log::open_options())?;
+        let (log, scan) = Log::open(file).map_err(|source| in_log(&log_path, source))?;
+        if log.store() != store {
+            return Err(StoreError::OtherStore { path: log_path });
+        }
+        let direct = options.direct;
+        let found = space::find_files(&engine, directory, direct, page_bytes, store, &doublewrite)?;
+        if !found.iter().any(|found| found.space == SYSTEM_SPACE) {
+            let path = directory.join(format!("{SYSTEM_NAME}{}", space::FILE_SUFFIX));
+            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(StoreError::system(&path, source));
+        }
+        let restored = doublewrite.restore(|space| {
+            let mut all = found.iter();
+            all.find(|found| found.space == space)
+                .map(|found| found.file.clone())
+        })?;
+        let files = PageFiles::new(page_bytes, doublewrite);
+        for found in &found {
+            files.add(found.space, found.file.clone());
+        }
+        let opened = start(engine, directory, options, page_bytes, store, files, log)?;
+        let mut report = opened.core.redo(scan, progress)?;
+        report.restored = restored;
+        for found in found {
+            opened.core.open_space(found.space, found.name)?;
+        }
+        opened.core.allow_checkpoints();
+        Ok((opened, report))
+    }
+
+    /// Writes everything that is changed, takes a checkpoint and ends.
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`] when something could not be written: it is in
+    /// the log, and redo at the next opening brings it back.
+    pub fn close(mut self) -> Result<(), PagesError> {
+        self.stop();
+        self.core.pool.failure.check()
+    }
+
+    fn stop(&mut self) {
+        if let Some(flusher) = self.flusher.take() {
+            self.core.bell.stop();
+            if flusher.join().is_err() {
+                self.core.fail("the flusher panicked".to_owned());
+            }
+        }
+    }
+
+    /// Waits until everything logged before `lsn` is durable.
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`].
+    pub fn make_durable(&self, lsn: Lsn) -> Result<(), PagesError> {
+        let result = self.core.log.make_durable(lsn);
+        result.map_err(|error| self.core.log_failed(error))
+    }
+
+    /// The redo log.
+    pub fn log(&self) -> &Log {
+        &self.core.log
+    }
+
+    /// Begins to read pages that will be needed, and returns how many reads
+    /// were begun: those in memory already need none, and without free frames
+    /// no more are. Returns at once unless the engine's queue of `level` is
+    /// full.
+    pub fn prefetch(&self, ids: &[PageId], level: Level) -> usize {
+        self.core.pool.prefetch(ids, level)
+    }
+
+    /// Makes an empty tablespace, durable when this returns; gives its number.
+    ///
+    /// # Errors
+    /// [`StoreError::Name`], [`StoreError::Exists`], no room.
+    pub fn create_space(&self, name: &str) -> Result<u32, StoreError> {
+        self.core.create_space(name)
+    }
+
+    /// Removes a tablespace and its file. Nobody may use it any more.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSpace`], the system's.
+    pub fn drop_space(&self, space: u32) -> Result<(), StoreError> {
+        self.core.drop_space(space)
+    }
+
+    /// The tablespaces, by number.
+    pub fn spaces(&self) -> Vec<SpaceStatistics> {
+        self.core.space_statistics()
+    }
+
+    /// Makes an empty segment. Durable with the log up to its end now.
+    ///
+    /// # Errors
+    /// [`PagesError`].
+    pub fn create_segment(&self, space: u32) -> Result<SegmentId, PagesError> {
+        self.core.create_segment(space)
+    }
+
+    /// Frees all pages of a segment and then the segment, in steps: after a
+    /// crash in between it must be dropped again. One that does not exist is
+    /// dropped already. Nobody may use it any more.
+    ///
+    /// # Errors
+    /// [`PagesError`].
+    pub fn drop_segment(&self, segment: SegmentId) -> Result<(), PagesError> {
+        self.core.drop_segment(segment)
+    }
+
+    /// Counts of all that happened since it was opened.
+    pub fn statistics(&self) -> PageStoreStatistics {
+        let core = &self.core;
+        PageStoreStatistics {
+            pool: core.pool.statistics(),
+            flush: core.flushed.read(),
+            minis: core.changes.load(std::sync::atomic::Ordering::Relaxed),
+            log_end: core.log.end(),
+            checkpoint: core.log.checkpoint_lsn(),
+        }
+    }
+}
+
+impl Drop for PageStore {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Pages for PageStore {
+    type Shared<'a> = SharedPage<'a>;
+    type Mini<'a> = Mini<'a>;
+
+    fn page_bytes(&self) -> usize {
+        self.core.pool.page_bytes()
+    }
+
+    fn shared(&self, id: PageId) -> Result<SharedPage<'_>, Miss> {
+        self.core.pool.shared(id)
+    }
+
+    fn load(&self, miss: Miss) -> Result<(), PagesError> {
+        self.core.pool.failure.check()?;
+        self.core.pool.load(miss.0)
+    }
+
+    fn begin(&self, segments: &[SegmentId], pages: u32) -> Result<Mini<'_>, PagesError> {
+        self.core.begin(segments, pages)
+    }
+}
+
+fn check(options: &PageStoreOptions) -> Result<(), StoreError> {
+    let page_bytes = options.page_bytes;
+    if !page_bytes.is_power_of_two() || !PAGE_BYTES.contains(&page_bytes) {
+        return Err(StoreError::Option(format!(
+            "pages of {page_bytes} bytes: choose a power of two from {} to {}",
+            PAGE_BYTES.start(),
+            PAGE_BYTES.end()
+        )));
+    }
+    let needed = 4 * crate::mini::log_bytes(page_bytes, LOG_NEW_PAGES) as u64;
+    if options.log_bytes < needed {
+        return Err(StoreError::Option(format!(
+            "a log of {} bytes is too small for pages of {page_bytes}: give it at least {needed}",
+            options.log_bytes
+        )));
+    }
+    Ok(())
+}
+
+fn in_log(path: &Path, source: LogError) -> StoreError {
+    StoreError::Log {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn open_doublewrite(
+    engine: &Engine,
+    directory: &Path,
+    create_with: Option<usize>,
+) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).direct(true);
+    if let Some(page_bytes) = create_with {
+        options
+            .create(true)
+            .truncate(true)
+            .size(Doublewrite::file_bytes(page_bytes));
+    }
+    Ok(engine.open(directory.join(DOUBLEWRITE_FILE), &options)?)
+}
+
+/// Page size and number of the store.
+fn identity(doublewrite: &File) -> Result<(usize, u64), StoreError> {
+    let mut begin = Buffer::new(*PAGE_BYTES.start());
+    let read = doublewrite.read_at(&mut begin, 0, Level::Foreground)?;
+    let page_bytes = get_u32(&begin, 16) as usize;
+    if read < begin.len() || !page_bytes.is_power_of_two() || !PAGE_BYTES.contains(&page_bytes) {
+        return Err(StoreError::foreign(doublewrite.path(), "doublewrite area"));
+    }
+    Ok((page_bytes, get_u64(&begin, 24)))
+}
+
+/// Pool and flusher for files that are open.
+fn start(
+    engine: Arc<Engine>,
+    directory: &Path,
+    options: &PageStoreOptions,
+    page_bytes: usize,
+    store: u64,
+    files: PageFiles,
+    log: Log,
+) -> Result<PageStore, StoreError> {
+    let sized = PageStoreOptions {
+        page_bytes,
+        ..options.clone()
+    };
+    let arena = match &options.arena {
+        Some(arena) => arena.clone(),
+        None => Arena::builder()
+            .bytes(sized.arena_bytes())
+            .build()
+            .map_err(crate::pool::PoolError::from)?,
+    };
+    let frames = (options.pool_bytes / page_bytes as u64) as usize;
+    let cleaning_max = 4 * crate::flush::BATCH_PAGES;
+    let failure = Arc::new(Failure::default());
+    let pool = Pool::new(arena, frames, page_bytes, cleaning_max, files, failure)?;
+    let staging: Result<Vec<Buffer>, _> = (0..Flusher::PAGES)
+        .map(|_| pool.arena().buffer(page_bytes))
+        .collect();
+    let staging = staging.map_err(crate::pool::PoolError::from)?;
+    let directory: PathBuf = directory.to_owned();
+    let core = Arc::new(Core::new(
+        engine,
+        directory.clone(),
+        store,
+        options.direct,
+        pool,
+        log,
+    ));
+    let flusher = Flusher::new(Arc::clone(&core), staging);
+    let thread = std::thread::Builder::new()
+        .name("iolane-flusher".to_owned())
+        .spawn(move || flusher.run())
+        .map_err(|source| StoreError::system(&directory, source))?;
+    Ok(PageStore {
+        core,
+        flusher: Some(thread),
+    })
+}

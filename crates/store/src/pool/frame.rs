@@ -1,0 +1,102 @@
+//! Places for pages in memory.
+
+use super::primitives::RwLock;
+use crate::ids::PageId;
+use iolane::Buffer;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// How often a page was used, at most: two bits do (see `replacement`).
+const FREQUENCY_MAX: u8 = 3;
+
+/// What stands in a frame, under its latch.
+pub(crate) struct Slot {
+    /// The page; `None` while the frame is free or its page on the way.
+    pub(crate) id: Option<PageId>,
+    /// Its memory; `None` while the engine reads into it.
+    pub(crate) buffer: Option<Buffer>,
+}
+
+impl Slot {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.buffer.as_ref().expect("a page that is in memory")
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.as_mut().expect("a page that is in memory")
+    }
+}
+
+/// A place for a page. On cache lines of its own: latches of neighbours are
+/// taken by other threads.
+#[repr(align(128))]
+pub(crate) struct Frame {
+    /// The page latch.
+    pub(crate) latch: RwLock<Slot>,
+    page: AtomicU64,
+    frequency: AtomicU8,
+    flags: AtomicU8,
+}
+
+/// Changed since it was last written.
+pub(crate) const DIRTY: u8 = 1;
+/// A copy of it is being written.
+pub(crate) const WRITING: u8 = 2;
+/// Never leaves memory.
+pub(crate) const PINNED: u8 = 4;
+
+impl Frame {
+    pub(crate) fn new(buffer: Buffer) -> Frame {
+        Frame {
+            latch: RwLock::new(Slot {
+                id: None,
+                buffer: Some(buffer),
+            }),
+            page: AtomicU64::new(0),
+            frequency: AtomicU8::new(0),
+            flags: AtomicU8::new(0),
+        }
+    }
+
+    /// The page that the frame was last given to. A hint; the truth is in the
+    /// slot and in the table.
+    pub(crate) fn page(&self) -> PageId {
+        let packed = self.page.load(Ordering::Acquire);
+        PageId::new((packed >> 32) as u32, packed as u32)
+    }
+
+    /// Gives the frame to a page.
+    pub(crate) fn assign(&self, id: PageId) {
+        let packed = u64::from(id.space) << 32 | u64::from(id.page);
+        self.page.store(packed, Ordering::Release);
+        self.frequency.store(0, Ordering::Relaxed);
+    }
+
+    /// The page was used. A lost update of two threads costs nothing.
+    pub(crate) fn touch(&self) {
+        let now = self.frequency.load(Ordering::Relaxed);
+        if now < FREQUENCY_MAX {
+            self.frequency.store(now + 1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn frequency(&self) -> u8 {
+        self.frequency.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_frequency(&self, frequency: u8) {
+        self.frequency.store(frequency, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is(&self, flags: u8) -> bool {
+        self.flags.load(Ordering::Acquire) & flags != 0
+    }
+
+    /// Sets flags; returns whether any of them was set before.
+    pub(crate) fn set(&self, flags: u8) -> bool {
+        self.flags.fetch_or(flags, Ordering::AcqRel) & flags != 0
+    }
+
+    pub(crate) fn clear(&self, flags: u8) {
+        self.flags.fetch_and(!flags, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,182 @@
+//! Reading pages into frames.
+
+use super::table::Entry;
+use super::{PageReading, Pool, count};
+use crate::access::PagesError;
+use crate::ids::PageId;
+use iolane::{Buffer, Completion, Level, Pending};
+use std::sync::Arc;
+
+use super::reading::{Reading, Turn};
+
+/// What a query waits for.
+const WAITED: Level = Level::Foreground;
+
+impl Pool {
+    /// Brings a page into memory and waits. The caller holds no latch.
+    ///
+    /// The thread's own read costs one system call; a read that was submitted
+    /// ahead is promoted.
+    pub(crate) fn load(&self, id: PageId) -> Result<(), PagesError> {
+        let mut mine = None;
+        let result = loop {
+            match self.table.get(id) {
+                Some(Entry::Resident(_)) => break Ok(()),
+                Some(Entry::Reading(reading)) => match reading.take_or_wait() {
+                    Turn::Ended(result) => break result,
+                    Turn::Finish(pending) => {
+                        pending.promote(WAITED);
+                        break self.arrived(id, &reading, pending.wait());
+                    }
+                },
+                None => {}
+            }
+            let frame = match mine {
+                Some(frame) => frame,
+                None => {
+                    // Another may bring the page while this waits.
+                    let frame = self.take(1)?[0];
+                    mine = Some(frame);
+                    continue;
+                }
+            };
+            let reading = Arc::new(Reading::taken(frame));
+            if self.begin_reading(id, &reading) {
+                mine = None;
+                break self.read_now(id, &reading);
+            }
+        };
+        self.give(mine);
+        result
+    }
+
+    /// Begins to read pages ahead of need, as many as there are free frames
+    /// for, and returns how many that was. Does not wait for them; it may wait
+    /// for room in the engine's queue.
+    pub(crate) fn prefetch(&self, ids: &[PageId], level: Level) -> usize {
+        let mut begun = 0;
+        for same in ids.chunk_by(|a, b| a.space == b.space) {
+            let Some(file) = self.files.get(same[0].space) else {
+                continue;
+            };
+            let mut batch = file.device().batch();
+            let mut flying: Vec<(Arc<PageReading>, Pending<Buffer>)> = Vec::new();
+            let mut out_of_frames = false;
+            for &id in same {
+                if self.table.get(id).is_some() {
+                    continue;
+                }
+                let Some(frames) = self.try_take(1) else {
+                    out_of_frames = true;
+                    break;
+                };
+                let reading = Arc::new(Reading::submitting(frames[0]));
+                if !self.begin_reading(id, &reading) {
+                    self.give(frames);
+                    continue;
+                }
+                let buffer = self.lend_buffer(frames[0]);
+                match batch.read(&file, buffer, self.files.offset(id), level) {
+                    Ok(pending) => flying.push((reading, pending)),
+                    Err(refused) => {
+                        let completion = Completion {
+                            result: Err(refused.error),
+                            buffer: refused.buffer,
+                        };
+                        // Told to whoever comes for the page.
+                        let _ = self.arrived(id, &reading, completion);
+                    }
+                }
+            }
+            batch.submit();
+            begun += flying.len();
+            for (reading, pending) in flying {
+                count(&self.counters.prefetches);
+                // After submission: before it, a request cannot be promoted.
+                reading.fly(pending);
+            }
+            if out_of_frames {
+                break;
+            }
+        }
+        begun
+    }
+
+    /// Enters a page's read. `false` when the page is there or on its way.
+    fn begin_reading(&self, id: PageId, reading: &Arc<PageReading>) -> bool {
+        self.frames[reading.frame as usize].assign(id);
+        let new = self
+            .table
+            .insert_new(id, Entry::Reading(Arc::clone(reading)));
+        if new {
+            self.queues.lock().insert(reading.frame, id);
+        }
+        new
+    }
+
+    fn lend_buffer(&self, frame: u32) -> Buffer {
+        let mut slot = self.frames[frame as usize].latch.write();
+        slot.buffer.take().expect("a free frame has its buffer")
+    }
+
+    fn read_now(&self, id: PageId, reading: &Arc<PageReading>) -> Result<(), PagesError> {
+        let mut buffer = self.lend_buffer(reading.frame);
+        let Some(file) = self.files.get(id.space) else {
+            let error = no_such_space(id);
+            return self.failed(id, reading, buffer, error);
+        };
+        let result = file.read_at(&mut buffer, self.files.offset(id), WAITED);
+        self.arrived(id, reading, Completion { result, buffer })
+    }
+
+    /// A page's read is over: the page goes into its frame, or nobody gets it.
+    pub(super) fn arrived(
+        &self,
+        id: PageId,
+        reading: &Arc<PageReading>,
+        mut completion: Completion<Buffer>,
+    ) -> Result<(), PagesError> {
+        count(&self.counters.reads);
+        let verdict = match self.files.get(id.space) {
+            None => Err(no_such_space(id)),
+            Some(file) => self
+                .files
+                .verify(id, &file, &mut completion)
+                .map_err(|reason| PagesError::Unreadable { page: id, reason }),
+        };
+        if let Err(error) = verdict {
+            return self.failed(id, reading, completion.buffer, error);
+        }
+        let frame = &self.frames[reading.frame as usize];
+        let mut slot = frame.latch.write();
+        slot.buffer = Some(completion.buffer);
+        if self.table.arrive(id, reading, reading.frame) {
+            slot.id = Some(id);
+        }
+        drop(slot);
+        reading.end(Ok(()));
+        Ok(())
+    }
+
+    fn failed(
+        &self,
+        id: PageId,
+        reading: &Arc<PageReading>,
+        buffer: Buffer,
+        error: PagesError,
+    ) -> Result<(), PagesError> {
+        // Out of the table first: then the frame is free once it has its
+        // buffer.
+        self.table.abandon(id, reading);
+        self.frames[reading.frame as usize].latch.write().buffer = Some(buffer);
+        reading.end(Err(error.clone()));
+        Err(error)
+    }
+}
+
+fn no_such_space(id: PageId) -> PagesError {
+    PagesError::Unreadable {
+        page: id,
+        reason: format!("there is no tablespace {}", id.space),
+    }
+}

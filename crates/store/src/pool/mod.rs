@@ -1,0 +1,347 @@
+//! The buffer pool: pages in memory, read and replaced by need.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `frame` | a place for a page, its latch |
+//! | `table` | which frame holds which page |
+//! | `reading` | a page on its way: who waits, who brings it home |
+//! | `replacement` | which page leaves next |
+//! | `dirty` | which pages must be written, by age |
+//! | `supply` | free frames: eviction, waiting for the flusher |
+//! | `load` | reads, one and many |
+//!
+//! Order of locks, from the first to the last: a page latch, the replacement
+//! queues, a shard of the table, a reading's state, the list of free frames.
+//! Against the order (by eviction) latches are only tried.
+
+pub(crate) mod dirty;
+pub(crate) mod frame;
+mod load;
+#[cfg(all(test, feature = "shuttle"))]
+mod model;
+mod primitives;
+mod reading;
+mod replacement;
+mod supply;
+mod table;
+
+pub use supply::POOL_PAGES_MIN;
+
+use crate::access::{Miss, PagesError};
+use crate::failure::Failure;
+use crate::files::PageFiles;
+use crate::ids::{Lsn, PageId};
+use dirty::Dirty;
+use frame::{Frame, PINNED, Slot};
+use iolane::arena::{ArenaError, BufferError};
+use iolane::{Arena, Buffer};
+use parking_lot::{Mutex, RwLockReadGuard, RwLockWriteGuard};
+use reading::Reading;
+use replacement::Replacement;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use supply::Supply;
+use table::{Entry, Placed, Table};
+
+type PageReading = Reading<iolane::Pending<Buffer>, PagesError>;
+
+/// Why there is no pool.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// Too small to work in.
+    #[error(
+        "a pool of {pages} pages is too small: mini-transactions and the pages that stay in \
+         memory need {needed}; give the pool at least {} bytes", *needed * *page_bytes
+    )]
+    TooSmall {
+        /// Pages that it would have.
+        pages: usize,
+        /// Pages that it needs.
+        needed: usize,
+        /// Bytes of a page.
+        page_bytes: usize,
+    },
+    /// More frames than can be numbered.
+    #[error("a pool of {pages} pages is too large: at most {}", u32::MAX)]
+    TooLarge {
+        /// Pages that it would have.
+        pages: usize,
+    },
+    /// The memory is not to be had.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// The arena that was given is too small.
+    #[error("the arena given for the pool: {0}")]
+    Buffer(#[from] BufferError),
+}
+
+/// What the pool did and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStatistics {
+    /// Pages found in memory.
+    pub hits: u64,
+    /// Pages not found in memory, or still on their way.
+    pub misses: u64,
+    /// Pages read from files.
+    pub reads: u64,
+    /// Of these, ahead of need.
+    pub prefetches: u64,
+    /// Pages read ahead that left unused.
+    pub prefetches_wasted: u64,
+    /// Pages that left memory.
+    pub evictions: u64,
+    /// Times that a thread waited for a free frame.
+    pub frame_waits: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Of these, free.
+    pub free: u64,
+    /// Of these, changed and not written.
+    pub dirty: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    reads: AtomicU64,
+    prefetches: AtomicU64,
+    prefetches_wasted: AtomicU64,
+    evictions: AtomicU64,
+    frame_waits: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The frames and who is in them.
+pub(crate) struct Pool {
+    page_bytes: usize,
+    frames: Box<[Frame]>,
+    table: Table<PageReading>,
+    queues: Mutex<Replacement>,
+    pub(crate) dirty: Dirty,
+    supply: Supply,
+    /// Reads whose page was given away meanwhile.
+    orphans: Mutex<Vec<Arc<PageReading>>>,
+    counters: Counters,
+    pub(crate) files: PageFiles,
+    pub(crate) failure: Arc<Failure>,
+    arena: Arena,
+}
+
+/// A page under a shared latch.
+pub struct SharedPage<'a>(RwLockReadGuard<'a, Slot>);
+
+impl Deref for SharedPage<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// A page under an exclusive latch.
+pub(crate) struct ExclusivePage<'a> {
+    pub(crate) frame: u32,
+    pub(crate) slot: RwLockWriteGuard<'a, Slot>,
+}
+
+impl Pool {
+    /// A pool of `frames` pages in `arena` for `files`.
+    pub(crate) fn new(
+        arena: Arena,
+        frames: usize,
+        page_bytes: usize,
+        cleaning_max: usize,
+        files: PageFiles,
+        failure: Arc<Failure>,
+    ) -> Result<Pool, PoolError> {
+        if frames < POOL_PAGES_MIN {
+            return Err(PoolError::TooSmall {
+                pages: frames,
+                needed: POOL_PAGES_MIN,
+                page_bytes,
+            });
+        }
+        if u32::try_from(frames).is_err() {
+            return Err(PoolError::TooLarge { pages: frames });
+        }
+        let all: Result<Box<[Frame]>, BufferError> = (0..frames)
+            .map(|_| arena.buffer(page_bytes).map(Frame::new))
+            .collect();
+        Ok(Pool {
+            page_bytes,
+            frames: all?,
+            table: Table::new(),
+            queues: Mutex::new(Replacement::new(frames, cleaning_max.min(frames / 4))),
+            dirty: Dirty::new(frames, Lsn(0)),
+            supply: Supply::new(frames),
+            orphans: Mutex::default(),
+            counters: Counters::default(),
+            files,
+            failure,
+            arena,
+        })
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    pub(crate) fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    pub(crate) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Latches a page for reading.
+    pub(crate) fn shared(&self, id: PageId) -> Result<SharedPage<'_>, Miss> {
+        let (_, slot) = self.resident(id, |frame| frame.latch.read(), |slot| slot.id)?;
+        Ok(SharedPage(slot))
+    }
+
+    /// Latches a page for changing.
+    pub(crate) fn exclusive(&self, id: PageId) -> Result<ExclusivePage<'_>, Miss> {
+        let (frame, slot) = self.resident(id, |frame| frame.latch.write(), |slot| slot.id)?;
+        Ok(ExclusivePage { frame, slot })
+    }
+
+    /// Finds a page and latches it by `latch`; `held` says which page the
+    /// frame then holds.
+    fn resident<'a, G>(
+        &'a self,
+        id: PageId,
+        latch: impl Fn(&'a Frame) -> G,
+        held: impl Fn(&G) -> Option<PageId>,
+    ) -> Result<(u32, G), Miss> {
+        loop {
+            match self.table.get_counted(id) {
+                Some(Entry::Resident(number)) => {
+                    let frame = &self.frames[number as usize];
+                    let slot = latch(frame);
+                    // Between look and latch it may have left.
+                    if held(&slot) == Some(id) {
+                        frame.touch();
+                        return Ok((number, slot));
+                    }
+                }
+                Some(Entry::Reading(reading)) => {
+                    let Some(done) = reading.take_if(iolane::Pending::is_done) else {
+                        return Err(Miss(id));
+                    };
+                    // No wait: it is done. What is wrong with it, `load` says.
+                    let completion = done.wait();
+                    if self.arrived(id, &reading, completion).is_err() {
+                        return Err(Miss(id));
+                    }
+                }
+                None => return Err(Miss(id)),
+            }
+        }
+    }
+
+    /// Gives a new page a frame that was taken before, and latches it. If the
+    /// page is in memory from an earlier life, it keeps its frame, and the one
+    /// taken comes back.
+    pub(crate) fn place(&self, id: PageId, number: u32) -> (ExclusivePage<'_>, Option<u32>) {
+        let frame = &self.frames[number as usize];
+        loop {
+            let mut slot = frame.latch.write();
+            slot.id = Some(id);
+            frame.assign(id);
+            match self.table.place(id, number) {
+                Placed::Occupied(other) => {
+                    slot.id = None;
+                    drop(slot);
+                    let slot = self.frames[other as usize].latch.write();
+                    if slot.id == Some(id) {
+                        let page = ExclusivePage { frame: other, slot };
+                        return (page, Some(number));
+                    }
+                    // It left just now.
+                    continue;
+                }
+                Placed::Superseded(reading) => self.orphans.lock().push(reading),
+                Placed::New => {}
+            }
+            self.queues.lock().insert(number, id);
+            let page = ExclusivePage {
+                frame: number,
+                slot,
+            };
+            return (page, None);
+        }
+    }
+
+    /// The page's contents are of no more use, written or not. Its frame is
+    /// found free when its turn comes.
+    pub(crate) fn discard(&self, page: &mut ExclusivePage<'_>) {
+        let Some(id) = page.slot.id.take() else {
+            return;
+        };
+        self.dirty.forget(&self.frames, page.frame);
+        self.table.remove_if(
+            id,
+            |entry| matches!(entry, Some(Entry::Resident(frame)) if *frame == page.frame),
+        );
+    }
+
+    /// Discards all pages of a tablespace.
+    pub(crate) fn discard_space(&self, space: u32) {
+        for (id, frame) in self.table.residents() {
+            if id.space != space {
+                continue;
+            }
+            let slot = self.frames[frame as usize].latch.write();
+            if slot.id == Some(id) {
+                if self.frames[frame as usize].is(PINNED) {
+                    self.frames[frame as usize].clear(PINNED);
+                    self.supply.pinned.fetch_sub(1, Ordering::Relaxed);
+                }
+                self.discard(&mut ExclusivePage { frame, slot });
+            }
+        }
+    }
+
+    /// Keeps the page of a frame in memory for good. The caller holds its
+    /// latch.
+    pub(crate) fn pin_frame(&self, frame: u32) {
+        if !self.frames[frame as usize].set(PINNED) {
+            self.supply.pinned.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads a page and keeps it in memory for good.
+    pub(crate) fn load_pinned(&self, id: PageId) -> Result<SharedPage<'_>, PagesError> {
+        loop {
+            self.load(id)?;
+            if let Ok((frame, slot)) = self.resident(id, |frame| frame.latch.read(), |slot| slot.id)
+            {
+                self.pin_frame(frame);
+                return Ok(SharedPage(slot));
+            }
+        }
+    }
+
+    pub(crate) fn statistics(&self) -> PoolStatistics {
+        let (hits, misses) = self.table.counts();
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        PoolStatistics {
+            hits,
+            misses,
+            reads: read(&self.counters.reads),
+            prefetches: read(&self.counters.prefetches),
+            prefetches_wasted: read(&self.counters.prefetches_wasted),
+            evictions: read(&self.counters.evictions),
+            frame_waits: read(&self.counters.frame_waits),
+            frames: self.frames.len() as u64,
+            free: self.supply.free() as u64,
+            dirty: self.dirty.count() as u64,
+        }
+    }
+}

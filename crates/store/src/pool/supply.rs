@@ -1,0 +1,284 @@
+//! Free frames: where they come from, and waiting for them.
+//!
+//! Whoever misses a page evicts a clean one itself; a few frames are kept free
+//! so that it need not look when many are in need at once. When all that may
+//! leave is dirty, it wakes the flusher, which then writes at the level of
+//! whoever waits, and waits for a frame.
+
+use super::frame::{DIRTY, PINNED, WRITING};
+use super::replacement::Attempt;
+use super::table::Entry;
+use super::{Pool, count};
+use crate::access::PagesError;
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Fewest pages that a pool can have: what a few mini-transactions hold at
+/// once, and as many that may come and go meanwhile.
+pub const POOL_PAGES_MIN: usize = 64;
+
+/// Frames looked at in one go, under the lock of the queues.
+const TRIES: usize = 64;
+/// How long a thread that waits for a frame sleeps before it looks again
+/// itself: a page may have become evictable without anyone noticing.
+const WAIT: Duration = Duration::from_millis(5);
+/// Share of the pool that pages pinned for good may take.
+const PINNED_SHARE: usize = 4;
+
+pub(super) struct Supply {
+    free: Mutex<Vec<u32>>,
+    more: Condvar,
+    low: usize,
+    waiting: AtomicUsize,
+    pub(super) pinned: AtomicUsize,
+    waker: Mutex<Option<Waker>>,
+}
+
+type Waker = Box<dyn Fn() + Send + Sync>;
+
+impl Supply {
+    pub(super) fn new(frames: usize) -> Supply {
+        Supply {
+            free: Mutex::new((0..frames as u32).rev().collect()),
+            more: Condvar::new(),
+            // 1.5 %: InnoDB's free list holds 1024 pages by default, of pools
+            // of some 100,000.
+            low: (frames / 64).clamp(4, 1024),
+            waiting: AtomicUsize::new(0),
+            pinned: AtomicUsize::new(0),
+            waker: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn free(&self) -> usize {
+        self.free.lock().len()
+    }
+
+    fn wake_flusher(&self) {
+        if let Some(waker) = &*self.waker.lock() {
+            waker();
+        }
+    }
+}
+
+impl Pool {
+    /// Calls `waker` when frames must be cleaned.
+    pub(crate) fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+        *self.supply.waker.lock() = Some(Box::new(waker));
+    }
+
+    /// Threads that wait for a free frame now.
+    pub(crate) fn waiting(&self) -> usize {
+        self.supply.waiting.load(Ordering::Acquire)
+    }
+
+    /// Frames that are free below which the flusher helps.
+    pub(crate) fn is_low(&self) -> bool {
+        self.supply.free() < self.supply.low
+    }
+
+    /// Can so many more pages be pinned for good?
+    pub(crate) fn may_pin(&self, pages: usize) -> bool {
+        let pinned = self.supply.pinned.load(Ordering::Relaxed);
+        pinned + pages <= self.frames.len() / PINNED_SHARE
+    }
+
+    /// Most frames that one mini-transaction can take at once.
+    pub(crate) fn take_max(&self) -> usize {
+        self.frames.len() / 4
+    }
+
+    /// Takes `count` free frames, all or none, and waits for them if need be.
+    /// The caller holds no latch.
+    pub(crate) fn take(&self, wanted: usize) -> Result<Vec<u32>, PagesError> {
+        debug_assert!(wanted <= self.take_max());
+        let mut waits = false;
+        let taken = loop {
+            if let Err(error) = self.failure.check() {
+                break Err(error);
+            }
+            if let Some(frames) = self.try_take(wanted) {
+                break Ok(frames);
+            }
+            if !waits {
+                waits = true;
+                count(&self.counters.frame_waits);
+                self.supply.waiting.fetch_add(1, Ordering::AcqRel);
+            }
+            self.supply.wake_flusher();
+            let mut free = self.supply.free.lock();
+            if free.len() < wanted {
+                self.supply.more.wait_for(&mut free, WAIT);
+            }
+        };
+        if waits {
+            self.supply.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+        taken
+    }
+
+    /// As [`take`](Self::take), but never waits.
+    pub(crate) fn try_take(&self, wanted: usize) -> Option<Vec<u32>> {
+        loop {
+            {
+                let mut free = self.supply.free.lock();
+                let keep = free.len().saturating_sub(wanted);
+                if free.len() >= wanted && keep >= self.supply.low {
+                    return Some(free.split_off(keep));
+                }
+            }
+            // Only when nothing can be evicted, the last ones go.
+            if self.evict_one() {
+                continue;
+            }
+            let mut free = self.supply.free.lock();
+            if free.len() < wanted {
+                return None;
+            }
+            let keep = free.len() - wanted;
+            return Some(free.split_off(keep));
+        }
+    }
+
+    /// Gives frames back that hold no page.
+    pub(crate) fn give(&self, frames: impl IntoIterator<Item = u32>) {
+        self.supply.free.lock().extend(frames);
+        if self.waiting() > 0 {
+            self.supply.more.notify_all();
+        }
+    }
+
+    /// Frees up to `max` frames ahead of need, until the free ones suffice.
+    pub(crate) fn refill(&self, max: usize) {
+        self.reclaim_orphans();
+        for _ in 0..max {
+            if self.supply.free() >= 2 * self.supply.low || !self.evict_one() {
+                return;
+            }
+        }
+    }
+
+    /// Frames that wait to be written before they can be freed, up to `max`.
+    pub(crate) fn take_cleaning(&self, max: usize) -> Vec<u32> {
+        self.queues.lock().take_cleaning(max)
+    }
+
+    pub(crate) fn cleaning(&self) -> usize {
+        self.queues.lock().cleaning()
+    }
+
+    /// What to do with frames of the cleaning list that were written: free
+    /// them, or take them back where they were used meanwhile.
+    pub(crate) fn cleaned(&self, frames: &[u32]) {
+        let mut freed = Vec::new();
+        for &frame in frames {
+            let used = self.frames[frame as usize].frequency() > 0;
+            match if used {
+                Attempt::Busy
+            } else {
+                self.attempt(frame)
+            } {
+                Attempt::Freed(_) => freed.push(frame),
+                _ => self.queues.lock().keep(frame),
+            }
+        }
+        self.give(freed);
+    }
+
+    /// Frees one frame, if there is one that needs no writing.
+    fn evict_one(&self) -> bool {
+        // Each round looks at some; four rounds of all use up every frequency.
+        let mut left = 4 * self.queues.lock().len() + TRIES;
+        while left > 0 {
+            let freed = {
+                let mut queues = self.queues.lock();
+                let before = queues.cleaning();
+                let freed = queues.evict(TRIES, &self.frames, |frame| self.attempt(frame));
+                if freed.is_none() && queues.len() == 0 {
+                    left = 0;
+                }
+                if queues.cleaning() > before && before == 0 {
+                    drop(queues);
+                    self.supply.wake_flusher();
+                }
+                freed
+            };
+            if let Some(frame) = freed {
+                self.give([frame]);
+                return true;
+            }
+            left = left.saturating_sub(TRIES);
+        }
+        false
+    }
+
+    /// Frees a frame if nobody uses it and nothing in it is to be written.
+    fn attempt(&self, number: u32) -> Attempt {
+        let frame = &self.frames[number as usize];
+        if frame.is(WRITING | PINNED) {
+            return Attempt::Busy;
+        }
+        if frame.is(DIRTY) {
+            return Attempt::Dirty;
+        }
+        let id = frame.page();
+        let mut attempt = Attempt::Busy;
+        let mut wasted = None;
+        self.table.remove_if(id, |entry| match entry {
+            Some(Entry::Resident(holder)) if *holder == number => {
+                let Some(mut slot) = frame.latch.try_write() else {
+                    return false;
+                };
+                // Its last writer may have let go of the latch just now.
+                if frame.is(DIRTY | WRITING) {
+                    attempt = Attempt::Dirty;
+                    return false;
+                }
+                slot.id = None;
+                attempt = Attempt::Freed(Some(id));
+                true
+            }
+            Some(Entry::Reading(reading)) if reading.frame == number => {
+                // Read ahead, and nobody came.
+                wasted = reading
+                    .take_if(iolane::Pending::is_done)
+                    .map(|done| (std::sync::Arc::clone(reading), done));
+                wasted.is_some()
+            }
+            _ => {
+                // Its page was discarded; its buffer may still be reading.
+                if let Some(slot) = frame.latch.try_write()
+                    && slot.buffer.is_some()
+                {
+                    attempt = Attempt::Freed(None);
+                }
+                false
+            }
+        });
+        if let Some((reading, done)) = wasted {
+            frame.latch.write().buffer = Some(done.wait().buffer);
+            reading.end(Ok(()));
+            count(&self.counters.prefetches_wasted);
+            attempt = Attempt::Freed(None);
+        }
+        if matches!(attempt, Attempt::Freed(_)) {
+            count(&self.counters.evictions);
+        }
+        attempt
+    }
+
+    /// Takes the buffers back of reads that nobody will await.
+    fn reclaim_orphans(&self) {
+        let mut orphans = self.orphans.lock();
+        orphans.retain(|reading| {
+            if let Some(done) = reading.take_if(iolane::Pending::is_done) {
+                let frame = &self.frames[reading.frame as usize];
+                frame.latch.write().buffer = Some(done.wait().buffer);
+                reading.end(Ok(()));
+                return false;
+            }
+            !reading.is_ended()
+        });
+    }
+}

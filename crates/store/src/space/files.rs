@@ -1,0 +1,325 @@
+//! Making, opening and dropping tablespaces.
+
+use super::layout::{
+    self, EXTENT_PLACE, Extent, FIRST_SEGMENT_PAGE, GROUP_EXTENTS, GROUP_PAGES, HEADER_PAGE,
+    Header, NAME_BYTES_MAX, SegmentEntry, VERSION,
+};
+use super::map::SpaceMap;
+use super::{Space, Spaces};
+use crate::access::{MiniTransaction, PagesError};
+use crate::core::Core;
+use crate::error::StoreError;
+use crate::flush::Doublewrite;
+use crate::ids::{EXTENT_PAGES, PageId};
+use crate::page::{Op, header};
+use iolane::{Buffer, Engine, File, Level, OpenOptions};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Ending of a tablespace's file.
+pub(crate) const FILE_SUFFIX: &str = ".ts";
+/// Ending while it is being made: not a tablespace yet.
+const NEW_SUFFIX: &str = ".ts.new";
+/// The system's tablespace.
+pub(crate) const SYSTEM_SPACE: u32 = 0;
+pub(crate) const SYSTEM_NAME: &str = "system";
+
+/// A tablespace's file, and what its first page said when it was found.
+pub(crate) struct Found {
+    pub(crate) file: File,
+    pub(crate) space: u32,
+    pub(crate) name: String,
+}
+
+fn open_options(direct: bool) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).direct(direct);
+    options
+}
+
+/// Makes names in `directory` durable.
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+    let synced = fs::File::open(directory).and_then(|opened| opened.sync_all());
+    synced.map_err(|source| StoreError::system(directory, source))
+}
+
+/// Writes the file of a new tablespace, and lets it appear when it is whole.
+pub(crate) fn create_file(
+    engine: &Engine,
+    directory: &Path,
+    direct: bool,
+    head: &Header,
+) -> Result<File, StoreError> {
+    let name = String::from_utf8_lossy(&head.name).into_owned();
+    let path = directory.join(format!("{name}{FILE_SUFFIX}"));
+    if path.exists() {
+        return Err(StoreError::Exists { path });
+    }
+    let new = directory.join(format!("{name}{NEW_SUFFIX}"));
+    let page_bytes = head.page_bytes as usize;
+    let mut options = open_options(direct);
+    options
+        .create(true)
+        .truncate(true)
+        .size(u64::from(head.size_pages) * page_bytes as u64);
+    let written = engine
+        .open(&new, &options)
+        .map_err(StoreError::from)
+        .and_then(|file| {
+            let mut buffer = Buffer::new(page_bytes);
+            for (number, page) in head.first_pages().iter().enumerate() {
+                buffer.copy_from_slice(page);
+                header::seal(&mut buffer);
+                file.write_at(&buffer, (number * page_bytes) as u64, Level::Foreground)?;
+            }
+            file.sync(Level::Foreground)?;
+            Ok(())
+        });
+    if let Err(error) = written {
+        // What is left of it is removed at the next opening at the latest.
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
+    fs::rename(&new, &path).map_err(|source| StoreError::system(&path, source))?;
+    sync_directory(directory)?;
+    Ok(engine.open(&path, &open_options(direct))?)
+}
+
+/// Finds all tablespaces in a directory.
+pub(crate) fn find_files(
+    engine: &Engine,
+    directory: &Path,
+    direct: bool,
+    page_bytes: usize,
+    store: u64,
+    doublewrite: &Doublewrite,
+) -> Result<Vec<Found>, StoreError> {
+    let mut found: Vec<Found> = Vec::new();
+    let failed = |source| StoreError::system(directory, source);
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        if file_name.ends_with(NEW_SUFFIX) {
+            fs::remove_file(&path).map_err(|source| StoreError::system(&path, source))?;
+            continue;
+        }
+        let Some(name) = file_name.strip_suffix(FILE_SUFFIX) else {
+            continue;
+        };
+        let name = name.to_owned();
+        let file = engine.open(&path, &open_options(direct))?;
+        let head = first_page(&file, &name, page_bytes, doublewrite)?;
+        if head.version != VERSION {
+            return Err(StoreError::Version {
+                path,
+                found: head.version,
+                known: VERSION,
+            });
+        }
+        if head.store != store {
+            return Err(StoreError::OtherStore { path });
+        }
+        let space = head.space;
+        if found.iter().any(|other| other.space == space) {
+            return Err(StoreError::SpaceTwice { path, space });
+        }
+        found.push(Found { file, space, name });
+    }
+    Ok(found)
+}
+
+/// A tablespace's header, from its copy if a crash cut its writing short.
+fn first_page(
+    file: &File,
+    name: &str,
+    page_bytes: usize,
+    doublewrite: &Doublewrite,
+) -> Result<Header, StoreError> {
+    let mut page = Buffer::new(page_bytes);
+    let read = file.read_at(&mut page, 0, Level::Foreground)?;
+    let own = header::id(&page);
+    let whole = read == page_bytes && own.page == HEADER_PAGE && header::check(&page, own).is_ok();
+    let parsed = if whole { Header::parse(&page) } else { None };
+    if let Some(head) = parsed {
+        return Ok(head);
+    }
+    let is_its = |copy: &[u8]| Header::parse(copy).is_some_and(|head| head.name == name.as_bytes());
+    if doublewrite.first_page(&mut page, is_its)?
+        && let Some(head) = Header::parse(&page)
+    {
+        return Ok(head);
+    }
+    Err(StoreError::foreign(file.path(), "tablespace"))
+}
+
+fn check_name(name: &str) -> Result<(), StoreError> {
+    let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    let good = !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && !name.starts_with('.')
+        && name.chars().all(plain);
+    if good {
+        return Ok(());
+    }
+    Err(StoreError::Name {
+        name: name.to_owned(),
+        bytes_max: NAME_BYTES_MAX,
+    })
+}
+
+/// The header of a tablespace to be made.
+pub(crate) fn new_header(space: u32, name: &str, page_bytes: usize, store: u64) -> Header {
+    Header {
+        space,
+        version: VERSION,
+        page_bytes: page_bytes as u32,
+        store,
+        size_pages: EXTENT_PAGES,
+        next_space: space + 1,
+        name: name.as_bytes().to_vec(),
+        segment_pages: vec![FIRST_SEGMENT_PAGE],
+    }
+}
+
+impl Core {
+    /// Makes an empty tablespace, durable when this returns. Its number was
+    /// never used before: redo of a dropped one cannot meet it.
+    pub(crate) fn create_space(&self, name: &str) -> Result<u32, StoreError> {
+        check_name(name)?;
+        let _one_at_a_time = self.spaces.making.lock();
+        let path = self.space_path(name);
+        if path.exists() {
+            return Err(StoreError::Exists { path });
+        }
+        let system = PageId::new(SYSTEM_SPACE, HEADER_PAGE);
+        let mut mini = self.begin_plain(0)?;
+        mini.exclusive(system).expect("space pages stay in memory");
+        let space = header::get_u32(mini.page(system), layout::at::NEXT_SPACE);
+        mini.apply(
+            system,
+            &Op::Patch {
+                offset: layout::at::NEXT_SPACE as u16,
+                bytes: &(space + 1).to_le_bytes(),
+            },
+        );
+        let lsn = mini.commit();
+        self.log
+            .make_durable(lsn)
+            .map_err(|error| self.log_failed(error))?;
+        let head = new_header(space, name, self.pool.page_bytes(), self.store);
+        let file = create_file(&self.engine, &self.directory, self.direct, &head)?;
+        self.pool.files.add(space, file);
+        self.open_space(space, name.to_owned())?;
+        Ok(space)
+    }
+
+    /// Removes a tablespace and its file. Nobody may use it any more.
+    pub(crate) fn drop_space(&self, space: u32) -> Result<(), StoreError> {
+        let _one_at_a_time = self.spaces.making.lock();
+        let known = if space == SYSTEM_SPACE {
+            None
+        } else {
+            self.spaces.remove(space)
+        };
+        let known = known.ok_or(StoreError::NoSpace { space })?;
+        let _nobody_grows_it = known.growth.lock();
+        self.pool.files.remove(space);
+        self.pool.discard_space(space);
+        fs::remove_file(&known.path).map_err(|source| StoreError::system(&known.path, source))?;
+        sync_directory(&self.directory)
+    }
+
+    fn space_path(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}{FILE_SUFFIX}"))
+    }
+
+    /// Brings the pages that say what is free into memory, for good. The file
+    /// is known to the pool, and redo is complete.
+    pub(crate) fn open_space(&self, id: u32, name: String) -> Result<(), StoreError> {
+        let path = self.space_path(&name);
+        let damaged = |reason: String| StoreError::Damaged {
+            path: path.clone(),
+            reason,
+        };
+        let page_bytes = self.pool.page_bytes();
+        let head = {
+            let page = self.pin(PageId::new(id, HEADER_PAGE))?;
+            Header::parse(&page).ok_or_else(|| StoreError::foreign(&path, "tablespace"))?
+        };
+        let size = head.size_pages;
+        let groups = size.div_ceil(GROUP_PAGES);
+        let numbers: Vec<u32> = (0..groups)
+            .map(|group| group * GROUP_PAGES + EXTENT_PLACE)
+            .chain(head.segment_pages.iter().copied())
+            .collect();
+        if numbers.iter().any(|&number| number >= size) || !size.is_multiple_of(EXTENT_PAGES) {
+            return Err(damaged(format!("its header counts {size} pages")));
+        }
+        let ids: Vec<PageId> = numbers
+            .iter()
+            .map(|&number| PageId::new(id, number))
+            .collect();
+        let mut extents = Vec::new();
+        let mut segments = Vec::new();
+        for (index, chunk) in ids.chunks(16).enumerate() {
+            self.pool.prefetch(chunk, Level::Foreground);
+            for (place, &id) in chunk.iter().enumerate() {
+                let page = self.pin(id)?;
+                if index * 16 + place < groups as usize {
+                    extents.extend((0..GROUP_EXTENTS).map(|index| Extent::read(&page, index)));
+                } else {
+                    let table = index * 16 + place - groups as usize;
+                    let per_page = layout::segments_per_page(page_bytes);
+                    let first = table as u32 * per_page;
+                    segments.extend((first..first + per_page).map(|number| {
+                        let entry = SegmentEntry::of(number, page_bytes);
+                        let used = entry.is_used(&page);
+                        used.then(|| entry.fragments(&page).len())
+                    }));
+                }
+            }
+        }
+        extents.truncate((size / EXTENT_PAGES) as usize);
+        let map = SpaceMap::new(extents, segments, head.segment_pages).map_err(damaged)?;
+        let space = Space::new(id, name, path, map);
+        // The file may have been longer than a crash left it.
+        self.extend(&space, size)?;
+        self.spaces.add(space);
+        Ok(())
+    }
+
+    fn pin(&self, id: PageId) -> Result<crate::pool::SharedPage<'_>, StoreError> {
+        if !self.pool.may_pin(1) {
+            let frames = self.pool.frames().len();
+            return Err(StoreError::Pool(crate::pool::PoolError::TooSmall {
+                pages: frames,
+                needed: frames * 2,
+                page_bytes: self.pool.page_bytes(),
+            }));
+        }
+        Ok(self.pool.load_pinned(id)?)
+    }
+
+    /// The tablespaces, by number.
+    pub(crate) fn space_statistics(&self) -> Vec<super::SpaceStatistics> {
+        let mut all: Vec<_> = Spaces::all(&self.spaces)
+            .iter()
+            .map(|space| space.statistics())
+            .collect();
+        all.sort_by_key(|space| space.space);
+        all
+    }
+}
+
+impl From<StoreError> for PagesError {
+    fn from(error: StoreError) -> PagesError {
+        match error {
+            StoreError::Pages(error) => error,
+            other => PagesError::Failed {
+                reason: other.to_string(),
+            },
+        }
+    }
+}

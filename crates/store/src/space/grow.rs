@@ -1,0 +1,161 @@
+//! Taking pages for segments; making the file longer when there are none.
+
+use super::Space;
+use super::layout::{self, EXTENT_PLACE, GROUP_PAGES, HEADER_PAGE};
+use crate::access::{MiniTransaction, PagesError};
+use crate::core::Core;
+use crate::ids::{EXTENT_PAGES, PageId};
+use crate::page::Op;
+use crate::page::header::PageKind;
+use iolane::OpenOptions;
+use std::sync::Arc;
+
+/// A file grows by this share of its size ...
+const GROW_SHARE: u32 = 16;
+/// ... but by no more than this at once: whoever asked waits for it.
+const GROW_BYTES_MAX: u64 = 64 << 20;
+/// Most pages of a file: the last number of a whole group.
+const PAGES_MAX: u32 = u32::MAX / GROUP_PAGES * GROUP_PAGES;
+
+/// What a tablespace holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SpaceStatistics {
+    /// Its number.
+    pub space: u32,
+    /// Its name.
+    pub name: String,
+    /// Pages that the file has.
+    pub pages: u64,
+    /// Of these, in use.
+    pub used: u64,
+}
+
+impl Space {
+    pub(crate) fn statistics(&self) -> SpaceStatistics {
+        let map = self.map.lock();
+        SpaceStatistics {
+            space: self.id,
+            name: self.name.clone(),
+            pages: u64::from(map.size_pages()),
+            used: map.used_pages(),
+        }
+    }
+}
+
+impl Core {
+    /// Takes `count` pages for a segment, all or none, and makes the file
+    /// longer if need be. The caller holds no latch.
+    pub(crate) fn take_pages(
+        &self,
+        space: &Arc<Space>,
+        segment: u32,
+        count: u32,
+    ) -> Result<Vec<u32>, PagesError> {
+        if !space.map.lock().has_segment(segment) {
+            return Err(PagesError::NoSpace {
+                space: space.id,
+                reason: format!("there is no segment {segment}"),
+            });
+        }
+        let mut pages = Vec::with_capacity(count as usize);
+        while (pages.len() as u32) < count {
+            let (taken, size) = {
+                let mut map = space.map.lock();
+                (map.take(segment, pages.last().copied()), map.size_pages())
+            };
+            match taken {
+                Some(page) => pages.push(page),
+                None => {
+                    if let Err(error) = self.grow(space, size) {
+                        let mut map = space.map.lock();
+                        for page in pages {
+                            map.give(Some(segment), page);
+                        }
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Makes a file longer, unless it is longer than `size` pages already.
+    pub(crate) fn grow(&self, space: &Arc<Space>, size: u32) -> Result<(), PagesError> {
+        let _one_at_a_time = space.growth.lock();
+        if space.map.lock().size_pages() > size {
+            return Ok(());
+        }
+        let bytes_max = GROW_BYTES_MAX / self.pool.page_bytes() as u64;
+        let wanted = (size / GROW_SHARE / EXTENT_PAGES * EXTENT_PAGES)
+            .min(bytes_max as u32)
+            .clamp(EXTENT_PAGES, (PAGES_MAX - size).max(EXTENT_PAGES));
+        if size >= PAGES_MAX {
+            return Err(self.no_room(space, "the file has as many pages as can be numbered"));
+        }
+        let mut target = size + wanted;
+        if let Err(first) = self.extend(space, target) {
+            target = size + EXTENT_PAGES;
+            if wanted == EXTENT_PAGES || self.extend(space, target).is_err() {
+                return Err(self.no_room(space, &first.to_string()));
+            }
+        }
+        self.record_growth(space, size, target)?;
+        space.map.lock().grow((target - size) / EXTENT_PAGES);
+        Ok(())
+    }
+
+    fn no_room(&self, space: &Space, reason: &str) -> PagesError {
+        PagesError::NoSpace {
+            space: space.id,
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// Allocates the file's blocks up to `pages`.
+    pub(crate) fn extend(&self, space: &Space, pages: u32) -> Result<(), iolane::OpenError> {
+        let bytes = u64::from(pages) * self.pool.page_bytes() as u64;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).size(bytes);
+        self.engine.open(&space.path, &options).map(drop)
+    }
+
+    /// Logs that a file has grown, with an extents page for each new group.
+    fn record_growth(&self, space: &Space, from: u32, to: u32) -> Result<(), PagesError> {
+        let groups = from.div_ceil(GROUP_PAGES)..to.div_ceil(GROUP_PAGES);
+        if !self.pool.may_pin(groups.len()) {
+            let reason = "the pages that say which are free take a quarter of the pool: make \
+                          the pool larger";
+            return Err(self.no_room(space, reason));
+        }
+        let mut mini = self.begin_plain(groups.len())?;
+        let head = PageId::new(space.id, HEADER_PAGE);
+        mini.exclusive(head).expect("space pages stay in memory");
+        mini.apply(
+            head,
+            &Op::Patch {
+                offset: layout::at::SIZE_PAGES as u16,
+                bytes: &to.to_le_bytes(),
+            },
+        );
+        for group in groups {
+            let id = PageId::new(space.id, group * GROUP_PAGES + EXTENT_PLACE);
+            mini.place(id);
+            mini.apply(
+                id,
+                &Op::Format {
+                    kind: PageKind::Extents,
+                    level: 0,
+                    owner: 0,
+                },
+            );
+            for (offset, bytes) in layout::Extent::of_new(0).patches(0) {
+                let bytes = &bytes;
+                mini.apply(id, &Op::Patch { offset, bytes });
+            }
+            mini.pin(id);
+        }
+        mini.commit();
+        Ok(())
+    }
+}

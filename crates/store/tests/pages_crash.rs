@@ -1,0 +1,255 @@
+//! A process that is stopped or killed at any moment: what it left is opened,
+//! and has all that was durable, nothing by halves.
+
+mod pages;
+
+use iolane_store::PageStore;
+use iolane_store::access::{MiniTransaction, Pages};
+use iolane_store::ids::{PageId, SegmentId};
+use pages::*;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Pairs of pages that change together.
+const PAIRS: u64 = 250;
+const THREADS: u64 = 2;
+const DIRECTORY: &str = "IOLANE_STORE_TEST_DIRECTORY";
+const SEED: &str = "IOLANE_STORE_TEST_SEED";
+
+fn pair(number: u64, pages: &[PageId]) -> [PageId; 2] {
+    [pages[2 * number as usize], pages[2 * number as usize + 1]]
+}
+
+/// The pages of the pairs: the first that the segment was given, in order.
+fn pair_pages(store: &PageStore, space: u32) -> Vec<PageId> {
+    // Their numbers stand in the first page after the tablespace's own.
+    let list = PageId::new(space, 3);
+    loop {
+        match store.shared(list) {
+            Ok(page) => {
+                let numbers = page[100..].chunks_exact(4).take(2 * PAIRS as usize);
+                return numbers
+                    .map(|bytes| PageId::new(space, u32::from_le_bytes(bytes.try_into().unwrap())))
+                    .collect();
+            }
+            Err(miss) => store.load(miss).unwrap(),
+        }
+    }
+}
+
+fn make(path: &Path) {
+    let store = create(path, &options());
+    let space = store.create_space("pairs").unwrap();
+    let segment = store.create_segment(space).unwrap();
+    let (list, _) = add(&store, segment, 0).unwrap();
+    assert_eq!(list, PageId::new(space, 3));
+    let mut numbers = Vec::new();
+    for _ in 0..2 * PAIRS {
+        let (id, _) = add(&store, segment, 0).unwrap();
+        numbers.extend_from_slice(&id.page.to_le_bytes());
+    }
+    let mut mini = store.begin(&[], 0).unwrap();
+    while let Err(miss) = mini.exclusive(list) {
+        store.load(miss).unwrap();
+    }
+    mini.apply(
+        list,
+        &iolane_store::page::Op::Patch {
+            offset: 100,
+            bytes: &numbers,
+        },
+    );
+    mini.commit();
+    store.create_segment(space).unwrap();
+    store.close().unwrap();
+}
+
+/// Runs until it is killed. Each line that it prints is durable.
+#[test]
+#[ignore = "run by the other tests in a process of its own"]
+fn child() {
+    let path = std::env::var(DIRECTORY).expect("the directory to work in");
+    let seed: u64 = std::env::var(SEED).unwrap().parse().unwrap();
+    let (store, _) = open(Path::new(&path), &options());
+    let pages = pair_pages(&store, 1);
+    let scratch = SegmentId {
+        space: 1,
+        number: 1,
+    };
+    // The first of a pair says how often it was changed.
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (store, pages) = (&store, &pages);
+            scope.spawn(move || {
+                let mut dice = Dice(seed + thread);
+                let mut mine = Vec::new();
+                loop {
+                    let number = THREADS * dice.roll(PAIRS / THREADS) + thread;
+                    let ids = pair(number, pages);
+                    let lsn = update(store, &ids, |value| value + 1).unwrap();
+                    if dice.roll(8) == 0 {
+                        let value = read(store, ids[0]).unwrap();
+                        store.make_durable(lsn).unwrap();
+                        println!("durable {number} {value}");
+                    }
+                    match dice.roll(4) {
+                        0 if mine.len() < 100 => mine.push(add(store, scratch, 1).unwrap().0),
+                        1 if !mine.is_empty() => {
+                            let mut mini = store.begin(&[], 0).unwrap();
+                            mini.free(scratch, mine.swap_remove(0));
+                            mini.commit();
+                        }
+                        _ => {}
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Only opens, so that it can be killed there.
+#[test]
+#[ignore = "run by the other tests in a process of its own"]
+fn child_that_opens() {
+    let path = std::env::var(DIRECTORY).expect("the directory to work in");
+    open(Path::new(&path), &options()).0.close().unwrap();
+}
+
+struct Running {
+    child: Child,
+    durable: Arc<Mutex<HashMap<u64, u64>>>,
+}
+
+fn start(test: &str, path: &Path, seed: u64) -> Running {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env(DIRECTORY, path)
+        .env(SEED, seed.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let durable = Arc::new(Mutex::new(HashMap::new()));
+    let noted = Arc::clone(&durable);
+    std::thread::spawn(move || {
+        for line in output.lines().map_while(Result::ok) {
+            let words: Vec<&str> = line.split(' ').collect();
+            if let ["durable", number, value] = words[..] {
+                let (number, value) = (number.parse().unwrap(), value.parse().unwrap());
+                noted.lock().unwrap().insert(number, value);
+            }
+        }
+    });
+    Running { child, durable }
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill")
+        .args([name, &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+impl Running {
+    fn durable(&self) -> HashMap<u64, u64> {
+        self.durable.lock().unwrap().clone()
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // After a failed test; a dead child cannot be killed again.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+/// Opens what was left, and compares it with what was promised.
+fn check(path: &Path, durable: &HashMap<u64, u64>, words: &str) -> u64 {
+    let (store, report) = open(path, &options());
+    let pages = pair_pages(&store, 1);
+    for number in 0..PAIRS {
+        let [first, second] = pair(number, &pages).map(|id| read(&store, id).unwrap());
+        assert_eq!(first, second, "{words}: pair {number} is half changed");
+        let promised = durable.get(&number).copied().unwrap_or(0);
+        assert!(
+            first >= promised,
+            "{words}: pair {number} is {first}, was {promised}"
+        );
+    }
+    // What is in use is not given again.
+    let scratch = SegmentId {
+        space: 1,
+        number: 1,
+    };
+    for _ in 0..64 {
+        let (id, _) = add(&store, scratch, 3).unwrap();
+        assert!(!pages.contains(&id), "{words}: {id} is in use");
+    }
+    store.close().unwrap();
+    report.records
+}
+
+#[test]
+fn what_a_stopped_process_left_is_whole() {
+    let directory = directory();
+    let path = directory.path().join("store");
+    make(&path);
+    let seed = 0xc0ffee;
+    let mut dice = Dice(seed);
+    let mut redone = 0;
+    for round in 0..3 {
+        let mut running = start("child", &path, seed + round);
+        let mut copies = Vec::new();
+        for number in 0..4 {
+            std::thread::sleep(Duration::from_millis(80 + dice.roll(200)));
+            signal(&running.child, "-STOP");
+            // What the kernel was told to do is still being done.
+            std::thread::sleep(Duration::from_millis(20));
+            let to = directory.path().join(format!("copy-{round}-{number}"));
+            let durable = running.durable();
+            copy(&path, &to);
+            signal(&running.child, "-CONT");
+            copies.push((to, durable));
+        }
+        running.kill();
+        let durable = running.durable();
+        assert!(durable.len() > 20, "{} durable pairs", durable.len());
+        for (to, durable) in &copies {
+            redone += check(to, durable, &format!("seed {seed}, {}", to.display()));
+        }
+        // Killed while it recovers, a few times over.
+        let (half, durable_then) = &copies[3];
+        let again = directory.path().join(format!("again-{round}"));
+        copy(half, &again);
+        for _ in 0..4 {
+            let mut opening = start("child_that_opens", &again, 0);
+            std::thread::sleep(Duration::from_millis(3 + dice.roll(40)));
+            opening.kill();
+        }
+        check(&again, durable_then, "killed while it was opened");
+        // The original goes on in the next round.
+        check(&path, &durable, "killed");
+        for (to, _) in copies {
+            std::fs::remove_dir_all(to).unwrap();
+        }
+    }
+    assert!(redone > 1000, "{redone} records were redone");
+}
