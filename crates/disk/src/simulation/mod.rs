@@ -300,6 +300,3 @@ struct Operation {
     sync: bool,
     level: Level,
 }
-
-#[cfg(test)]
-mod tests;
