@@ -1,8 +1,10 @@
 //! What every modelled disk is: commands in, completions out, time given.
 
 mod constant;
+mod rotating;
 
 pub use constant::{Constant, ConstantParameters};
+pub use rotating::{Rotating, RotatingParameters, Zone};
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
