@@ -1,8 +1,14 @@
 //! What every modelled disk is: commands in, completions out, time given.
 
+mod check;
+pub mod cloud;
 mod constant;
+pub mod flash;
+mod seeded;
 
+pub use cloud::{Cloud, CloudParameters};
 pub use constant::{Constant, ConstantParameters};
+pub use flash::{Flash, FlashParameters};
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

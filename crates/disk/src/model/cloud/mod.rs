@@ -1,0 +1,5 @@
+//! x
+/// x
+pub struct Cloud;
+/// x
+pub struct CloudParameters;
