@@ -4,6 +4,8 @@ mod check;
 pub mod cloud;
 mod constant;
 pub mod flash;
+#[cfg(test)]
+mod loops;
 mod seeded;
 
 pub use cloud::{Cloud, CloudParameters};
