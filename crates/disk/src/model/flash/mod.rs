@@ -4,7 +4,7 @@
 //! channel, then the interface. A write goes over the interface into a buffer,
 //! and is announced there; the buffer's data are programmed, a unit at a time,
 //! on whichever die is free. Garbage collection makes every die copy and erase
-//! beside that, as much as [`mapping`] says.
+//! beside that, as much as the map of what is valid where says.
 //!
 //! Times are computed when a command comes, as far as nothing later can change
 //! them. What is left are two kinds of events: a page is ready in its die, and
