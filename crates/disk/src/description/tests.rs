@@ -182,3 +182,42 @@ fn a_file_is_named_in_what_is_wrong_with_it() {
         )
     );
 }
+
+const MANUAL: &str = include_str!("../../../../docs/disks.md");
+
+#[test]
+fn the_manual_names_every_preset_and_parameter() {
+    for preset in Description::presets() {
+        assert!(
+            MANUAL.contains(&format!("| `{}` |", preset.name)),
+            "{}",
+            preset.name
+        );
+        let text = Description::preset(preset.name).unwrap().to_toml();
+        for line in text.lines() {
+            if let Some((key, _)) = line.split_once(" = ") {
+                assert!(
+                    MANUAL.contains(&format!("`{key}`")) || key == "kind",
+                    "{key}"
+                );
+            }
+        }
+    }
+    for kind in Parameters::KINDS {
+        assert!(MANUAL.contains(&format!("## `{kind}`")), "{kind}");
+    }
+}
+
+#[test]
+fn the_manuals_examples_are_disks() {
+    let mut examples = 0;
+    for part in MANUAL.split("```toml\n").skip(1) {
+        let (text, _) = part.split_once("```").unwrap();
+        Description::from_toml(text)
+            .and_then(|description| description.build(1))
+            .map(|_| ())
+            .unwrap_or_else(|error| panic!("{error}\n{text}"));
+        examples += 1;
+    }
+    assert!(examples >= 3);
+}
