@@ -9,11 +9,13 @@
 //! into a model, event by event.
 #![deny(unsafe_code)]
 
+pub mod description;
 pub mod elevator;
 pub mod medium;
 pub mod model;
 pub mod simulation;
 
+pub use description::{Description, DescriptionError};
 pub use elevator::Elevator;
 pub use medium::Medium;
 pub use model::{Command, Done, Kind, Model, ParameterError};

@@ -23,7 +23,10 @@ fn figures() {
             }
             for outstanding in [1, 32, 200] {
                 let mut disk = Rotating::new(parameters.clone()).unwrap();
-                let result = run(&mut disk, &Loop::paper(kind, Access::Sequential, outstanding));
+                let result = run(
+                    &mut disk,
+                    &Loop::paper(kind, Access::Sequential, outstanding),
+                );
                 println!("{kind:?} sequential {outstanding}: {result:?}");
             }
         }

@@ -118,7 +118,12 @@ impl RotatingParameters {
             (1_000..=100_000).contains(&self.revolutions_per_minute),
             "must lie in 1000..100000",
         )?;
-        check("heads", self.heads, (1..=64).contains(&self.heads), "must lie in 1..64")?;
+        check(
+            "heads",
+            self.heads,
+            (1..=64).contains(&self.heads),
+            "must lie in 1..64",
+        )?;
         check(
             "spindle_phase_turns",
             self.spindle_phase_turns,
@@ -162,7 +167,12 @@ impl RotatingParameters {
             ("head_switch_ms", self.head_switch_ms),
             ("cylinder_switch_ms", self.cylinder_switch_ms),
         ] {
-            check(name, value, (0.0..=100.0).contains(&value), "must lie in 0..100")?;
+            check(
+                name,
+                value,
+                (0.0..=100.0).contains(&value),
+                "must lie in 0..100",
+            )?;
         }
         // Otherwise sequential writes would lose a turn at each cylinder.
         check(
@@ -175,7 +185,12 @@ impl RotatingParameters {
             ("command_overhead_us", self.command_overhead_us),
             ("hit_overhead_us", self.hit_overhead_us),
         ] {
-            check(name, value, (0.0..=1e6).contains(&value), "must lie in 0..1000000")?;
+            check(
+                name,
+                value,
+                (0.0..=1e6).contains(&value),
+                "must lie in 0..1000000",
+            )?;
         }
         check(
             "interface_mb_per_second",

@@ -81,9 +81,7 @@ impl<'a, T: Copy> Choice<'a, T> {
         if self.is_aged(since_ns) && self.aged.is_none_or(|(oldest, _)| since_ns < oldest) {
             self.aged = Some((since_ns, what));
         }
-        let start_ns = self
-            .mechanics
-            .start_ns(self.arm, self.now_ns, place, write);
+        let start_ns = self.mechanics.start_ns(self.arm, self.now_ns, place, write);
         if self.nearest.is_none_or(|(best, _)| start_ns < best) {
             self.nearest = Some((start_ns, what));
         }
