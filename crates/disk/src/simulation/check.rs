@@ -158,6 +158,13 @@ pub fn transactions(work: &Transactions, model: &impl Model) -> Result<(), Param
         work.threads,
         "must be 1 to 1048576",
     )?;
+    demand(
+        work.process_first.checked_add(work.threads).is_some(),
+        owner,
+        "process_first",
+        work.process_first,
+        "must leave a number for each thread",
+    )?;
     if work.reads > 0 {
         let data = region(owner, "data", &work.data, model)?;
         length(owner, "read_bytes", work.read_bytes, &data, model)?;

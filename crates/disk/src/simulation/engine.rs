@@ -95,7 +95,7 @@ impl<M: Model, E: Elevator> Engine<M, E> {
         let block = model.block_bytes();
         Engine {
             now_ns: 0,
-            request_bytes_max: elevator.request_bytes_max() / block * block,
+            request_bytes_max: (elevator.request_bytes_max() / block * block).max(block),
             events: Events::default(),
             meters: (0..sources).map(|_| Meter::new()).collect(),
             commands: 0,

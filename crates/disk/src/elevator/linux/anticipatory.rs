@@ -34,8 +34,10 @@ pub struct AnticipatoryParameters {
     /// How many times as far the head would rather go forwards.
     pub back_seek_penalty: u64,
     /// A request of another process this near, in bytes, is not kept waiting;
-    /// twice as far after each further millisecond of the wait.
-    pub close_bytes: u64,
+    /// twice as far after each further millisecond of the wait. Nor is one
+    /// that is nearer than the process's own seeks. `None`: where requests lie
+    /// is not looked at, and every other process waits.
+    pub close_bytes: Option<u64>,
 }
 
 impl Default for AnticipatoryParameters {
@@ -49,7 +51,7 @@ impl Default for AnticipatoryParameters {
             think_max_ms: 20,
             back_seek_max_bytes: 512 << 20,
             back_seek_penalty: 2,
-            close_bytes: 32 << 10,
+            close_bytes: Some(32 << 10),
         }
     }
 }
@@ -243,25 +245,28 @@ impl AnticipatoryScheduler {
         if now_ns >= until_ns || candidate.process == last.process {
             return None;
         }
-        let waited_ms = (now_ns - last.finished_ns) / MS;
-        let close = self.parameters.close_bytes << waited_ms.min(20);
-        let distance = candidate.start.abs_diff(self.head);
-        if distance <= close {
-            return None;
-        }
         let history = &self.histories[&last.process];
-        if history.outstanding() > 0 {
-            return None;
-        }
         // A process of which nothing is known gets the benefit of the doubt.
         let thinks_long = |think_ns| think_ns > self.antic_ns();
-        let seeks_far = |seek_bytes| seek_bytes >= distance;
-        if history.think_ns.get(1).is_some_and(thinks_long)
-            || history.seek_bytes.get(1).is_some_and(seeks_far)
-        {
+        if history.outstanding() > 0 || history.think_ns.get(1).is_some_and(thinks_long) {
+            return None;
+        }
+        let waited_ms = (now_ns - last.finished_ns) / MS;
+        if self.is_near(candidate, history, waited_ms) {
             return None;
         }
         Some(until_ns)
+    }
+
+    /// Whether going to `candidate` costs no more than waiting would gain.
+    fn is_near(&self, candidate: &Queued, history: &History, waited_ms: u64) -> bool {
+        let Some(close_bytes) = self.parameters.close_bytes else {
+            return false;
+        };
+        let distance = candidate.start.abs_diff(self.head);
+        let seeks_farther = |seek_bytes| seek_bytes >= distance;
+        distance <= close_bytes << waited_ms.min(20)
+            || history.seek_bytes.get(1).is_some_and(seeks_farther)
     }
 
     fn pick_sync(&mut self, now_ns: u64, requests: &[Queued]) -> Option<u32> {
