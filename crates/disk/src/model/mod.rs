@@ -1,9 +1,11 @@
 //! What every modelled disk is: commands in, completions out, time given.
 
 mod constant;
+mod raid;
 mod rotating;
 
 pub use constant::{Constant, ConstantParameters};
+pub use raid::{Raid10, Raid10Parameters};
 pub use rotating::{Rotating, RotatingParameters, Zone};
 
 /// What a command does.
