@@ -6,11 +6,13 @@ mod constant;
 pub mod flash;
 #[cfg(test)]
 mod loops;
+mod rotating;
 mod seeded;
 
 pub use cloud::{Cloud, CloudParameters};
 pub use constant::{Constant, ConstantParameters};
 pub use flash::{Flash, FlashParameters};
+pub use rotating::{Rotating, RotatingParameters, Zone};
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
