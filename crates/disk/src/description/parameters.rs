@@ -6,7 +6,7 @@ use toml::de::DeTable;
 
 use crate::model::{
     Cloud, CloudParameters, Constant, ConstantParameters, Flash, FlashParameters, Model,
-    ParameterError,
+    ParameterError, Rotating, RotatingParameters,
 };
 
 /// The file's one table.
@@ -79,6 +79,8 @@ macro_rules! kinds {
 kinds! {
     /// Every command takes the same time.
     "constant" => Constant(ConstantParameters), |parameters, _| Constant::new(parameters);
+    /// One rotating disk.
+    "rotating" => Rotating(RotatingParameters), |parameters, _| Rotating::new(parameters);
     /// Flash: dies, buffer, garbage collection.
     "flash" => Flash(FlashParameters), Flash::new;
     /// A rate-limited volume on a network.

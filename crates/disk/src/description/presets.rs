@@ -1,7 +1,7 @@
 //! Disks by name.
 
 use super::Parameters;
-use crate::model::{CloudParameters, ConstantParameters, FlashParameters};
+use crate::model::{CloudParameters, ConstantParameters, FlashParameters, RotatingParameters};
 
 /// A disk that is known by name.
 #[derive(Debug)]
@@ -37,6 +37,18 @@ pub(super) const PRESETS: &[Preset] = &[
         description: "every command takes 100 us, however many are outstanding",
         source: "a yardstick, no disk",
         parameters: || Parameters::Constant(constant_100us()),
+    },
+    Preset {
+        name: "ultrastar-36lzx",
+        description: "IBM Ultrastar 36LZX, 18.3 GB, 10,000 rpm, SCSI: the disk of Hall and Bonnet",
+        source: "IBM's data sheet; zones as DIXtrac read them (Bryant and O'Hallaron, figure 6.14)",
+        parameters: || Parameters::Rotating(RotatingParameters::ultrastar_36lzx()),
+    },
+    Preset {
+        name: "sata-7200",
+        description: "Seagate Constellation ES, 2 TB, 7200 rpm, SATA",
+        source: "Seagate, product manual 100516232",
+        parameters: || Parameters::Rotating(RotatingParameters::sata_7200()),
     },
     Preset {
         name: "sata-ssd",

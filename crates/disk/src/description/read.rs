@@ -269,9 +269,19 @@ fn explain(
         };
     }
     let offset = error.span().map_or(0, |span| span.start);
+    let parameter = path_at(own, offset).unwrap_or_else(|| "[model]".into());
+    if message.starts_with("unknown field ") {
+        // Names stand in backquotes; the first is the field itself.
+        let names = message.split('`').skip(3).step_by(2);
+        return DescriptionError::UnknownKey {
+            place: source.place(error.span()),
+            key: parameter,
+            names: names.map(str::to_owned).collect(),
+        };
+    }
     DescriptionError::Type {
         place: source.place(error.span()),
-        parameter: path_at(own, offset).unwrap_or_else(|| "[model]".into()),
+        parameter,
         message: in_words(message),
     }
 }
@@ -279,9 +289,7 @@ fn explain(
 /// The path of the parameter that stands at this offset.
 fn path_at(table: &DeTable<'_>, offset: usize) -> Option<String> {
     for (key, value) in table {
-        if let DeValue::Table(inner) = value.get_ref()
-            && let Some(path) = path_at(inner, offset)
-        {
+        if let Some(path) = path_inside(value.get_ref(), offset) {
             return Some(format!("{}.{path}", key.get_ref()));
         }
         if key.span().contains(&offset) || value.span().contains(&offset) {
@@ -289,6 +297,16 @@ fn path_at(table: &DeTable<'_>, offset: usize) -> Option<String> {
         }
     }
     None
+}
+
+fn path_inside(value: &DeValue<'_>, offset: usize) -> Option<String> {
+    match value {
+        DeValue::Table(table) => path_at(table, offset),
+        DeValue::Array(values) => values
+            .iter()
+            .find_map(|value| path_inside(value.get_ref(), offset)),
+        _ => None,
+    }
 }
 
 /// Rust's names of types in a reader's words.

@@ -341,6 +341,34 @@ fn the_same_seed_gives_the_same_completions() {
 }
 
 #[test]
+fn a_host_that_looks_late_sees_the_same_times() {
+    let fill = |disk: &mut Flash| {
+        let mut reads = random(Kind::Read, small().capacity_bytes, 32 << 10, 1);
+        let mut writes = random(Kind::Write, small().capacity_bytes, 32 << 10, 2);
+        for tag in 0..64 {
+            let command = if tag % 3 == 0 { reads() } else { writes() };
+            disk.submit(u64::from(tag) * 100, Command { tag, ..command });
+        }
+    };
+    let disk = || {
+        let parameters = FlashParameters {
+            suspends_max: 2,
+            suspend_us: 10.0,
+            ..small()
+        };
+        Flash::new(parameters, 1).unwrap()
+    };
+    let (mut punctual, mut late) = (disk(), disk());
+    fill(&mut punctual);
+    fill(&mut late);
+    let mut done = Vec::new();
+    late.advance(1_000_000_000, &mut done);
+    assert_eq!(done.len(), 64);
+    assert!(done.is_sorted_by_key(|done| done.at_ns));
+    assert_eq!(done, ends_of(&mut punctual));
+}
+
+#[test]
 fn a_disk_comes_to_rest_whatever_was_asked_of_it() {
     let parameters = FlashParameters {
         utilisation: 1.0,
