@@ -6,12 +6,14 @@ mod constant;
 pub mod flash;
 #[cfg(test)]
 mod loops;
+mod raid;
 mod rotating;
 mod seeded;
 
 pub use cloud::{Cloud, CloudParameters};
 pub use constant::{Constant, ConstantParameters};
 pub use flash::{Flash, FlashParameters};
+pub use raid::{Raid10, Raid10Parameters};
 pub use rotating::{Rotating, RotatingParameters, Zone};
 
 /// What a command does.

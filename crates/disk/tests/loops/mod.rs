@@ -1,8 +1,11 @@
 //! Closed loops: so many requests outstanding, each replaced when it ends.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 
 use iolane_disk::{Command, Done, Kind, Model};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// Where the requests go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub struct Loop {
     pub kind: Kind,
     pub access: Access,
     pub outstanding: usize,
+    /// Whether a request is replaced only when all have ended.
+    pub batches: bool,
     pub request_bytes: u32,
     /// The file begins here.
     pub file_offset: u64,
@@ -36,6 +41,7 @@ impl Loop {
             kind,
             access,
             outstanding,
+            batches: false,
             request_bytes: 16 << 10,
             file_offset: 0,
             file_bytes: 10 << 30,
@@ -82,7 +88,11 @@ pub fn run(disk: &mut dyn Model, experiment: &Loop) -> Outcome {
     let (mut sum_ms, mut max_ms) = (0.0, 0.0f64);
     let mut done: Vec<Done> = Vec::new();
     loop {
-        for tag in free.drain(..) {
+        let replaced = match experiment.batches && free.len() < experiment.outstanding {
+            true => 0,
+            false => free.len(),
+        };
+        for tag in free.drain(..replaced) {
             let slot = match experiment.access {
                 Access::Random => random.below(slots),
                 Access::Sequential => {
@@ -134,4 +144,95 @@ pub fn run(disk: &mut dyn Model, experiment: &Loop) -> Outcome {
         mean_ms: sum_ms / counted,
         max_ms,
     }
+}
+
+/// A command that [`play`] has seen end.
+#[derive(Debug, PartialEq)]
+pub struct Scripted {
+    pub done: Done,
+    pub submitted_ns: u64,
+}
+
+/// Submits commands, each so long after the one before or as soon as the
+/// disk takes it, and lets everything end.
+pub fn play(disk: &mut dyn Model, script: &[(u64, Command)]) -> Vec<Scripted> {
+    let mut submitted_ns = vec![0; script.len()];
+    let mut ends = Vec::new();
+    let mut done = Vec::new();
+    let (mut now_ns, mut outstanding) = (0, 0);
+    for (gap_ns, command) in script {
+        let due_ns = now_ns + gap_ns;
+        while let Some(event_ns) = disk.next_event_ns()
+            && (event_ns <= due_ns || outstanding == disk.queue_max())
+        {
+            assert!(event_ns >= now_ns, "events do not lie in the past");
+            now_ns = event_ns;
+            disk.advance(now_ns, &mut done);
+            outstanding -= done.len();
+            ends.append(&mut done);
+        }
+        now_ns = now_ns.max(due_ns);
+        disk.advance(now_ns, &mut done);
+        submitted_ns[command.tag as usize] = now_ns;
+        disk.submit(now_ns, *command);
+        outstanding += 1;
+    }
+    while let Some(event_ns) = disk.next_event_ns() {
+        disk.advance(event_ns, &mut done);
+        ends.append(&mut done);
+    }
+    ends.into_iter()
+        .map(|done| Scripted {
+            submitted_ns: submitted_ns[done.tag as usize],
+            done,
+        })
+        .collect()
+}
+
+/// Settings of a property test: a new seed each time, printed with a failure,
+/// or the one in `IOLANE_TEST_SEED`.
+pub fn cases(count: u32) -> ProptestConfig {
+    let seed = match std::env::var("IOLANE_TEST_SEED") {
+        Ok(text) => text.parse().expect("IOLANE_TEST_SEED is a number"),
+        Err(_) => RandomState::new().hash_one(count),
+    };
+    println!("replay with IOLANE_TEST_SEED={seed}");
+    ProptestConfig {
+        cases: count,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// Up to a hundred commands on a disk of so many bytes, some of which follow
+/// each other closely in time or in place.
+pub fn scripts(capacity_bytes: u64) -> impl Strategy<Value = Vec<(u64, Command)>> {
+    let sectors = capacity_bytes / 512;
+    let gap_ns = prop_oneof![Just(0), 0..100_000u64, 0..30_000_000u64];
+    let kind = prop_oneof![
+        4 => Just(Kind::Read),
+        4 => Just(Kind::Write),
+        1 => Just(Kind::Flush),
+    ];
+    let first = prop_oneof![0..sectors, (0..sectors / 16).prop_map(|at| at * 16)];
+    let length = prop_oneof![Just(16), 1..400u64];
+    let command = (gap_ns, kind, first, length, any::<bool>());
+    prop::collection::vec(command, 1..100).prop_map(move |drawn| {
+        let commands = drawn.into_iter().enumerate();
+        commands
+            .map(|(tag, (gap_ns, kind, first, length, durable))| {
+                let length = length.min(sectors - first) as u32 * 512;
+                let flush = kind == Kind::Flush;
+                let command = Command {
+                    tag: tag as u32,
+                    kind,
+                    offset: if flush { 0 } else { first * 512 },
+                    length: if flush { 0 } else { length },
+                    durable: durable && kind == Kind::Write,
+                };
+                (gap_ns, command)
+            })
+            .collect()
+    })
 }

@@ -114,11 +114,10 @@ impl Geometry {
                 cylinder_advance,
                 angle_first,
             });
-            sector_first +=
-                u64::from(zone.cylinders) * u64::from(zone.sectors_per_track * heads);
+            sector_first += u64::from(zone.cylinders) * u64::from(zone.sectors_per_track * heads);
             cylinder_first += zone.cylinders;
-            angle_first = angle_first
-                .wrapping_add(cylinder_advance.wrapping_mul(u64::from(zone.cylinders)));
+            angle_first =
+                angle_first.wrapping_add(cylinder_advance.wrapping_mul(u64::from(zone.cylinders)));
         }
         Geometry {
             spindle,
@@ -230,10 +229,7 @@ mod tests {
         let geometry = geometry();
         let first = geometry.locate(1_000_000);
         let second = geometry.locate(1_000_001);
-        assert_eq!(
-            (first.cylinder, first.head),
-            (second.cylinder, second.head)
-        );
+        assert_eq!((first.cylinder, first.head), (second.cylinder, second.head));
         let start_ns = geometry.spindle.wait_ns(0, first.angle);
         let run = geometry.run(1_000_000, &first, start_ns);
         let passed_ns = run.passed_ns(1_000_001);

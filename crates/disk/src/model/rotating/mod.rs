@@ -2,7 +2,8 @@
 //!
 //! The parts, each in its file: how long the arm takes (`seek`), where the
 //! sectors lie and when they pass (`geometry`), which command goes next
-//! (`queue`), what the buffer holds (`buffer`). Here they are put together.
+//! (`queue`), what the buffer holds (`buffer`), and how it is filled ahead of
+//! who reads on (`ahead`). Here they are put together.
 //!
 //! One command's way: it arrives, and is served from the buffer if its data
 //! are there, or it waits with the others. The arm goes for the one that it
@@ -15,13 +16,13 @@
 //! Left out: defects, retries, recalibration, several disks on one bus, and
 //! reading a track from its middle.
 
+mod ahead;
 mod buffer;
 mod geometry;
 mod parameters;
+mod presets;
 mod queue;
 mod seek;
-#[cfg(test)]
-mod tests;
 
 use std::collections::VecDeque;
 
@@ -45,6 +46,9 @@ struct Waiting {
     since_ns: u64,
     /// When the controller has prepared it.
     ready_ns: u64,
+    /// Whether its range begins where that of another one ends, which then
+    /// goes first.
+    follows: bool,
 }
 
 /// What the sectors that pass under the head belong to.
@@ -127,8 +131,9 @@ pub struct Rotating {
     waiting: Vec<Waiting>,
     buffer: ReadBuffer,
     cache: WriteCache,
-    /// Writes for which the cache has no room, in order of arrival.
-    held: VecDeque<Command>,
+    /// Writes for which the cache has no room, in order of arrival, and when
+    /// the controller has prepared each.
+    held: VecDeque<(u64, Command)>,
     flushes: VecDeque<Flush>,
     /// When the interface is free for the next transfer.
     interface_free_ns: u64,
@@ -157,6 +162,7 @@ impl Rotating {
                 geometry: Geometry::new(&parameters),
                 seek,
                 write_settle_ns: ms_to_ns(parameters.write_settle_ms),
+                arrival_margin_ns: us_to_ns(parameters.arrival_margin_us),
             },
             command_overhead_ns: us_to_ns(parameters.command_overhead_us),
             hit_overhead_ns: us_to_ns(parameters.hit_overhead_us),
@@ -219,7 +225,8 @@ impl Rotating {
         } else if self.held.is_empty() && self.cache.fits(first, end) {
             self.admit(now_ns + self.hit_overhead_ns, command);
         } else {
-            self.held.push_back(command);
+            let ready_ns = now_ns + self.hit_overhead_ns;
+            self.held.push_back((ready_ns, command));
         }
     }
 
@@ -232,7 +239,15 @@ impl Rotating {
         }
     }
 
+    /// Queues a command for the medium. Commands that continue each other are
+    /// taken from the first on: the rotation alone would have the head enter a
+    /// sequence in its middle, and leave the commands before that to age.
     fn wait(&mut self, now_ns: u64, tag: u32, write: bool, first: u64, end: u64) {
+        let mut follows = false;
+        for waiting in self.waiting.iter_mut().filter(|it| it.write == write) {
+            follows |= waiting.end == first;
+            waiting.follows |= waiting.first == end;
+        }
         self.waiting.push(Waiting {
             tag,
             write,
@@ -241,7 +256,16 @@ impl Rotating {
             place: self.mechanics.geometry.locate(first),
             since_ns: now_ns,
             ready_ns: now_ns + self.command_overhead_ns,
+            follows,
         });
+    }
+
+    fn take_waiting(&mut self, index: usize) -> Waiting {
+        let taken = self.waiting.swap_remove(index);
+        for waiting in self.waiting.iter_mut().filter(|it| it.write == taken.write) {
+            waiting.follows &= waiting.first != taken.end;
+        }
+        taken
     }
 
     /// Takes a write into the cache, for which there is room.
@@ -261,107 +285,6 @@ impl Rotating {
             tag: command.tag,
             at_ns,
         });
-    }
-
-    /// Whether a segment holds the whole range. The segment then counts as
-    /// used, and reading ahead into it may go on.
-    fn is_buffered(&mut self, now_ns: u64, first: u64, end: u64) -> bool {
-        self.read_on(now_ns);
-        let Some(segment) = self.buffer.find(first) else {
-            return false;
-        };
-        if self.buffer.end(segment) < end {
-            return false;
-        }
-        self.buffer.touch(segment);
-        self.move_limit(now_ns, segment, end);
-        true
-    }
-
-    /// Lets reading ahead go as far as it got by `now_ns`.
-    fn read_on(&mut self, now_ns: u64) {
-        let Motion::ReadAhead {
-            run,
-            segment,
-            limit,
-        } = &mut self.motion
-        else {
-            return;
-        };
-        let mut passed = run.passed_by(now_ns);
-        while passed == run.end && passed < *limit {
-            match self.mechanics.geometry.next_run(run) {
-                Some(next) => *run = next,
-                None => break,
-            }
-            passed = run.passed_by(now_ns);
-        }
-        self.buffer.extend(*segment, passed.min(*limit));
-        self.arm = Arm {
-            cylinder: run.cylinder,
-            head: run.head,
-        };
-    }
-
-    /// The host has consumed a segment up to `consumed`: reading ahead may go
-    /// as far beyond as the segment is large. If it had come to its limit, the
-    /// head must first come back to where it was.
-    fn move_limit(&mut self, now_ns: u64, consumed_segment: usize, consumed: u64) {
-        let Motion::ReadAhead {
-            run,
-            segment,
-            limit,
-        } = &mut self.motion
-        else {
-            return;
-        };
-        if *segment != consumed_segment {
-            return;
-        }
-        let farther = (consumed + self.buffer.segment_sectors).min(self.mechanics.geometry.sectors);
-        let stands = self.buffer.end(*segment) == *limit;
-        if stands && farther > *limit {
-            let place = self.mechanics.geometry.locate(*limit);
-            let start_ns = self.mechanics.start_ns(self.arm, now_ns, &place, false);
-            *run = self.mechanics.geometry.run(*limit, &place, start_ns);
-        }
-        *limit = farther.max(*limit);
-    }
-
-    /// Where a read finds what the stream under the head has brought or will
-    /// bring next, it needs no motion of its own: the stream becomes its
-    /// access.
-    fn continue_stream(&mut self, now_ns: u64) {
-        self.read_on(now_ns);
-        let Motion::ReadAhead {
-            run,
-            segment,
-            limit,
-        } = self.motion
-        else {
-            return;
-        };
-        let read = self.buffer.end(segment);
-        if read == limit || !self.flushes.is_empty() {
-            return;
-        }
-        let next = self.waiting.iter().position(|waiting| {
-            !waiting.write
-                && waiting.first <= read
-                && read < waiting.end
-                && self.buffer.find(waiting.first) == Some(segment)
-        });
-        if let Some(next) = next {
-            let waiting = self.waiting.swap_remove(next);
-            self.buffer.touch(segment);
-            let work = Work::Read {
-                tag: waiting.tag,
-                bytes: (waiting.end - waiting.first) * SECTOR_BYTES,
-                segment,
-                begun_ns: now_ns,
-            };
-            self.pass(work, run, waiting.end);
-        }
     }
 
     /// Sectors up to `end` pass, beginning with those of `run`.
@@ -395,7 +318,8 @@ impl Rotating {
             return Some(end_ns);
         }
         let flushing = !self.flushes.is_empty();
-        let waiting = self.waiting.iter().map(|waiting| waiting.ready_ns);
+        let first = self.waiting.iter().filter(|waiting| !waiting.follows);
+        let waiting = first.map(|waiting| waiting.ready_ns);
         let dirty = self.cache.dirty.iter().map(|dirty| dirty.available_ns);
         dirty.chain(waiting.filter(|_| !flushing)).min()
     }
@@ -445,13 +369,13 @@ impl Rotating {
     }
 
     fn take_held(&mut self, now_ns: u64) {
-        while let Some(command) = self.held.front() {
-            let (first, end) = sectors(command);
+        while let Some((ready_ns, command)) = self.held.front().copied() {
+            let (first, end) = sectors(&command);
             if !self.cache.fits(first, end) {
                 return;
             }
-            let command = self.held.pop_front().expect("was looked at");
-            self.admit(now_ns, command);
+            self.held.pop_front();
+            self.admit(now_ns.max(ready_ns), command);
         }
     }
 
@@ -480,7 +404,7 @@ impl Rotating {
                     return;
                 }
                 Next::Waiting(index) => {
-                    let waiting = self.waiting.swap_remove(index);
+                    let waiting = self.take_waiting(index);
                     if self.begin_waiting(now_ns, waiting) {
                         return;
                     }
@@ -526,7 +450,7 @@ impl Rotating {
         let flushing = !self.flushes.is_empty();
         if !flushing {
             for (index, waiting) in self.waiting.iter().enumerate() {
-                if waiting.ready_ns <= now_ns {
+                if waiting.ready_ns <= now_ns && !waiting.follows {
                     let what = Next::Waiting(index);
                     choice.offer(&waiting.place, waiting.write, waiting.since_ns, what);
                 }
@@ -600,6 +524,7 @@ fn sectors(command: &Command) -> (u64, u64) {
     (command.offset / SECTOR_BYTES, end / SECTOR_BYTES)
 }
 
-fn us_to_ns(us: f64) -> u64 {
+/// Microseconds of a description in nanoseconds.
+pub(in crate::model) fn us_to_ns(us: f64) -> u64 {
     ms_to_ns(us / 1e3)
 }

@@ -1,4 +1,4 @@
-//! What describes a rotating disk, and the disks that are known by name.
+//! What describes a rotating disk.
 
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +81,10 @@ pub struct RotatingParameters {
     pub write_back: bool,
     /// Commands that the disk takes at once.
     pub queue_max: usize,
+    /// By how much earlier the head must be on a track than a sector, for the
+    /// drive to count on that sector when it orders its queue, in
+    /// microseconds: how badly it foresees the duration of a seek.
+    pub arrival_margin_us: f64,
     /// A command that has waited so long goes next, in milliseconds. Until
     /// then the one goes that the head reaches first.
     pub age_max_ms: f64,
@@ -118,7 +122,12 @@ impl RotatingParameters {
             (1_000..=100_000).contains(&self.revolutions_per_minute),
             "must lie in 1000..100000",
         )?;
-        check("heads", self.heads, (1..=64).contains(&self.heads), "must lie in 1..64")?;
+        check(
+            "heads",
+            self.heads,
+            (1..=64).contains(&self.heads),
+            "must lie in 1..64",
+        )?;
         check(
             "spindle_phase_turns",
             self.spindle_phase_turns,
@@ -162,7 +171,12 @@ impl RotatingParameters {
             ("head_switch_ms", self.head_switch_ms),
             ("cylinder_switch_ms", self.cylinder_switch_ms),
         ] {
-            check(name, value, (0.0..=100.0).contains(&value), "must lie in 0..100")?;
+            check(
+                name,
+                value,
+                (0.0..=100.0).contains(&value),
+                "must lie in 0..100",
+            )?;
         }
         // Otherwise sequential writes would lose a turn at each cylinder.
         check(
@@ -174,8 +188,14 @@ impl RotatingParameters {
         for (name, value) in [
             ("command_overhead_us", self.command_overhead_us),
             ("hit_overhead_us", self.hit_overhead_us),
+            ("arrival_margin_us", self.arrival_margin_us),
         ] {
-            check(name, value, (0.0..=1e6).contains(&value), "must lie in 0..1000000")?;
+            check(
+                name,
+                value,
+                (0.0..=1e6).contains(&value),
+                "must lie in 0..1000000",
+            )?;
         }
         check(
             "interface_mb_per_second",
@@ -217,116 +237,6 @@ impl RotatingParameters {
             self.write_segments < self.segments && (!self.write_back || self.write_segments > 0),
             "must leave one of the segments to reads, and be at least 1 with write_back",
         )
-    }
-
-    /// IBM Ultrastar 36LZX, 36.7 GB, 10,000 rpm, Ultra160 SCSI (DDYS-T36950):
-    /// the disk of Hall and Bonnet's experiments.
-    ///
-    /// - Capacity, 12 heads, 11 zones, 10,000 rpm, 4.9 ms average seek,
-    ///   21.7..36.1 MB/s sustained, 4 MB buffer: IBM's data sheet (also in
-    ///   Bryant and O'Hallaron, "Computer Systems", 1st ed., figure 6.13).
-    /// - The zones: read out of the drive by DIXtrac (ibid., figure 6.14).
-    /// - Switch times: from the sustained rate, which IBM's specifications
-    ///   define as a cylinder's bytes over (heads - 1) head switches, one
-    ///   cylinder switch and a turn for each head; 36.1 MB/s with 504 sectors
-    ///   leave 13.8 ms of switching to a cylinder.
-    /// - Full stroke 10.5 ms, 0.6 ms more for a write, 0.4 ms of overhead
-    ///   (30 us on a hit): IBM's specification S07N9742 of the Ultrastar
-    ///   146Z10, the same line's next 10,000 rpm drive but one.
-    /// - 32 commands: what the paper's controller held (figure 2).
-    /// - Assumed: 0.6 ms to the next track; 16 segments, 4 of them for
-    ///   writes; 500 ms until age decides.
-    pub fn ultrastar_36lzx() -> RotatingParameters {
-        const ZONES: [(u32, u32); 11] = [
-            (380, 504),
-            (1_698, 476),
-            (1_352, 462),
-            (3_385, 420),
-            (708, 406),
-            (1_375, 392),
-            (1_309, 378),
-            (1_032, 364),
-            (807, 352),
-            (1_722, 336),
-            (1_274, 308),
-        ];
-        RotatingParameters {
-            capacity_bytes: 71_687_340 * SECTOR_BYTES,
-            revolutions_per_minute: 10_000,
-            spindle_phase_turns: 0.0,
-            heads: 12,
-            zones: ZONES
-                .map(|(cylinders, sectors_per_track)| Zone {
-                    cylinders,
-                    sectors_per_track,
-                })
-                .to_vec(),
-            seek_track_ms: 0.6,
-            seek_average_ms: 4.9,
-            seek_full_ms: 10.5,
-            write_settle_ms: 0.6,
-            head_switch_ms: 1.14,
-            cylinder_switch_ms: 1.2,
-            command_overhead_us: 400.0,
-            hit_overhead_us: 30.0,
-            interface_mb_per_second: 160.0,
-            buffer_bytes: 4 << 20,
-            segments: 16,
-            write_segments: 4,
-            read_ahead: true,
-            write_back: true,
-            queue_max: 32,
-            age_max_ms: 500.0,
-        }
-    }
-
-    /// Seagate Constellation ES, 2 TB, 7200 rpm, SATA (ST32000644NS): an
-    /// enterprise disk of the years of the Percona document and bug 68659.
-    ///
-    /// - Capacity, 7200 rpm, 140 MB/s sustained at most, 300 MB/s interface,
-    ///   64 MB buffer, 32 commands, 8.5 ms average seek (9.5 ms for writes):
-    ///   Seagate's product manual 100516232.
-    /// - Full stroke 17.4 ms: the same line's 100 GB-per-surface drive
-    ///   (Constellation SAS product manual, section 5.2.1).
-    /// - 16 zones of equal width, whose rate falls by half to the centre, and
-    ///   262,400 cylinders: from the capacity of 8 surfaces, and in agreement
-    ///   with the manual's 240,000 tracks per inch on 28 mm.
-    /// - Assumed: 0.8 ms to the next track, 0.8 ms head switch, 1.8 ms
-    ///   cylinder switch; 0.2 ms overhead (the SAS drive's 0.2 ms); 128
-    ///   segments, half of them for writes; 500 ms until age decides.
-    pub fn sata_7200() -> RotatingParameters {
-        const ZONES: u32 = 16;
-        const SECTORS_OUTSIDE: u32 = 2_550;
-        let sectors_per_track =
-            |zone: u32| SECTORS_OUTSIDE - SECTORS_OUTSIDE / 2 * zone / (ZONES - 1);
-        RotatingParameters {
-            capacity_bytes: 3_907_029_168 * SECTOR_BYTES,
-            revolutions_per_minute: 7_200,
-            spindle_phase_turns: 0.0,
-            heads: 8,
-            zones: (0..ZONES)
-                .map(|zone| Zone {
-                    cylinders: 16_400,
-                    sectors_per_track: sectors_per_track(zone),
-                })
-                .collect(),
-            seek_track_ms: 0.8,
-            seek_average_ms: 8.5,
-            seek_full_ms: 17.4,
-            write_settle_ms: 1.0,
-            head_switch_ms: 0.8,
-            cylinder_switch_ms: 1.8,
-            command_overhead_us: 200.0,
-            hit_overhead_us: 30.0,
-            interface_mb_per_second: 300.0,
-            buffer_bytes: 64 << 20,
-            segments: 128,
-            write_segments: 64,
-            read_ahead: true,
-            write_back: true,
-            queue_max: 32,
-            age_max_ms: 500.0,
-        }
     }
 }
 

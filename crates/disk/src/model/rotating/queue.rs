@@ -15,6 +15,7 @@ pub(super) struct Mechanics {
     pub(super) geometry: Geometry,
     pub(super) seek: SeekCurve,
     pub(super) write_settle_ns: u64,
+    pub(super) arrival_margin_ns: u64,
 }
 
 impl Mechanics {
@@ -22,16 +23,33 @@ impl Mechanics {
     /// `arm` at `now_ns`: seek or head switch, then the spindle.
     #[inline]
     pub(super) fn start_ns(&self, arm: Arm, now_ns: u64, place: &Place, write: bool) -> u64 {
-        let travel_ns = if place.cylinder != arm.cylinder {
+        let there_ns = now_ns + self.travel_ns(arm, place, write);
+        there_ns + self.geometry.spindle.wait_ns(there_ns, place.angle)
+    }
+
+    /// The same, as the drive foresees it: it does not know to the microsecond
+    /// how long a seek takes, and counts on a sector only if it will be there
+    /// with a margin. Changes to the next track are what the skew is made for.
+    #[inline]
+    fn foreseen_ns(&self, arm: Arm, now_ns: u64, place: &Place, write: bool) -> u64 {
+        let margin_ns = match place.cylinder.abs_diff(arm.cylinder) {
+            0 | 1 => 0,
+            _ => self.arrival_margin_ns,
+        };
+        let there_ns = now_ns + self.travel_ns(arm, place, write) + margin_ns;
+        there_ns + self.geometry.spindle.wait_ns(there_ns, place.angle)
+    }
+
+    #[inline]
+    fn travel_ns(&self, arm: Arm, place: &Place, write: bool) -> u64 {
+        if place.cylinder != arm.cylinder {
             let settle_ns = if write { self.write_settle_ns } else { 0 };
             self.seek.ns(place.cylinder.abs_diff(arm.cylinder)) + settle_ns
         } else if place.head != arm.head {
             self.geometry.head_switch_ns
         } else {
             0
-        };
-        let there_ns = now_ns + travel_ns;
-        there_ns + self.geometry.spindle.wait_ns(there_ns, place.angle)
+        }
     }
 }
 
@@ -83,7 +101,7 @@ impl<'a, T: Copy> Choice<'a, T> {
         }
         let start_ns = self
             .mechanics
-            .start_ns(self.arm, self.now_ns, place, write);
+            .foreseen_ns(self.arm, self.now_ns, place, write);
         if self.nearest.is_none_or(|(best, _)| start_ns < best) {
             self.nearest = Some((start_ns, what));
         }
