@@ -15,9 +15,10 @@ impl RotatingParameters {
     /// - Capacity, 6 of 12 heads, 11 zones, 10,000 rpm, 4.9 ms average seek,
     ///   21.7..36.1 MB/s sustained, 4 MB buffer: IBM's data sheet (also in
     ///   Bryant and O'Hallaron, "Computer Systems", 1st ed., figure 6.13).
-    /// - The zones: read out of the drive by DIXtrac (ibid., figure 6.14; from
-    ///   memory, but they agree with the data sheet: 15,042 of its 15,110
-    ///   cylinders, 0.5 % of spares beyond its capacity, both its rates).
+    /// - The zones: read out of the drive by DIXtrac (ibid., figure 6.14; not
+    ///   checked against the book, but they agree with the data sheet: 15,042
+    ///   of its 15,110 cylinders, 0.4 % of spares beyond its capacity, and
+    ///   both its rates).
     /// - Switch times: from the sustained rate, which IBM's specifications
     ///   define as a cylinder's bytes over (heads - 1) head switches, one
     ///   cylinder switch and a turn for each head; 36.1 MB/s with 504 sectors
@@ -26,8 +27,12 @@ impl RotatingParameters {
     ///   (30 us on a hit): IBM's specification S07N9742 of the Ultrastar
     ///   146Z10, a later 10,000 rpm drive of the same line.
     /// - 32 commands: what the paper's controller held (figure 2).
-    /// - Assumed: 0.6 ms to the next track; 16 segments, 4 of them for
-    ///   writes; 0.25 ms of margin on arrival; 500 ms until age decides.
+    /// - Assumed: 0.6 ms to the next track; 16 segments; 500 ms until age
+    ///   decides.
+    /// - Assumed with the paper's throughput in view, since no data sheet tells
+    ///   how a drive orders its queue: 4 of the segments for writes (with 3 or
+    ///   6, writes at 200 outstanding change by 7 % down or up), and 0.25 ms of
+    ///   margin on arrival (without it, reads at 64 gain 8 %).
     pub fn ultrastar_36lzx() -> RotatingParameters {
         const ZONES: [(u32, u32); 11] = [
             (380, 504),
