@@ -6,6 +6,7 @@
 //! a disk that is served needs both.
 #![deny(unsafe_code)]
 
+pub mod fault;
 pub mod medium;
 pub mod model;
 
