@@ -9,6 +9,7 @@
 pub mod fault;
 pub mod medium;
 pub mod model;
+pub mod power;
 
 pub use medium::Medium;
 pub use model::{Command, Done, Kind, Model, ParameterError};
