@@ -172,6 +172,39 @@ fn a_disk_that_lies_is_found_out() {
     assert!(disk.faults().unwrap().log().total > 0);
 }
 
+/// One thread with blocking calls: a failure that was found is found again,
+/// by the seed and the image's number.
+#[test]
+fn the_same_calls_give_the_same_images() {
+    let images = || {
+        let disk = SimulatedDisk::builder()
+            .record(RecorderLimits::default())
+            .faults("torn=512:0.1,lost=0.1,short=0.2,seed=4".parse().unwrap())
+            .build()
+            .unwrap();
+        let (_engine, log) = open(&disk);
+        for number in 0..40 {
+            let offset = number * RECORD as u64;
+            log.write_at(&record(number), offset, Level::Normal)
+                .unwrap();
+            if number % 5 == 0 {
+                log.sync(Level::Normal).unwrap();
+            }
+        }
+        let recording = disk.recorder().unwrap().recording();
+        let images = Images::new(&recording, CrashPlan::sampled(3, 8)).unwrap();
+        (images, disk.faults().unwrap().log())
+    };
+    let ((one, one_log), (two, two_log)) = (images(), images());
+    assert_eq!(one_log, two_log);
+    assert_eq!(one.count(), two.count());
+    for (one, two) in one.iter().zip(two.iter()) {
+        assert_eq!(one.to_string(), two.to_string());
+        let contents = |image| SimulatedDisk::from_image(image).unwrap().contents("log");
+        assert_eq!(contents(&one), contents(&two));
+    }
+}
+
 /// What an image leaves can be gone on with, and cut again.
 #[test]
 fn a_recovered_log_survives_the_next_power_cut() {

@@ -166,13 +166,14 @@ impl Disk {
             return Started::refused(libc::EFBIG);
         }
         let durable = open.access.data_sync && matches!(work, Work::Write(_));
+        let reads = matches!(work, Work::Read(_));
         let carry_out = || open.file.carry_out(&self.space, offset, work, durable);
         let (outcome, recorded) = match &self.recorder {
-            Some(recorder) => {
+            Some(recorder) if !reads => {
                 let (outcome, begun) = recorder.begin(durable, carry_out);
                 (outcome, Some(begun))
             }
-            None => (carry_out(), None),
+            _ => (carry_out(), None),
         };
         Started::new(outcome, recorded)
     }
