@@ -136,7 +136,12 @@ impl Disk {
             table.free.push(fd as usize);
         }
         drop(table);
-        drop(closed);
+        // Removed, and this was the last handle: what it wrote since goes too.
+        if let Some(closed) = closed
+            && Arc::strong_count(&closed.file) == 1
+        {
+            closed.file.release(&self.space);
+        }
     }
 
     pub(super) fn open_file(&self, fd: RawFd) -> Option<OpenFile> {
