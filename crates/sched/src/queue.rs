@@ -45,11 +45,10 @@ pub(crate) struct Slot {
     pub member_next: u32,
     /// Head: where its transfer is in `Queue::transfers`.
     pub transfer: u32,
-    /// Held: the request it waits for, and the next one that waits for it too.
-    waits_for: u32,
-    waiter_next: u32,
-    /// The first request that waits for this one.
-    waiter_first: u32,
+    /// Held: how many outstanding requests it waits for.
+    blockers: u32,
+    /// Whether another one was held back for this one.
+    is_blocker: bool,
 }
 
 /// A transfer in flight, as conflict detection needs it: dense, so that a scan
@@ -130,8 +129,8 @@ pub(crate) struct Queue {
     /// Requests that wait, by their allocation group.
     pub grouped: [u32; Level::COUNT],
     pub held_count: u32,
-    /// Memory of [`Queue::raise_blockers`], empty between calls.
-    to_raise: Vec<u32>,
+    /// Memory of searches for requests that overlap, empty between calls.
+    found: Vec<u32>,
 }
 
 pub(crate) fn direction(kind: Kind) -> Option<Direction> {
@@ -164,7 +163,7 @@ impl Queue {
             queued: [0; Level::COUNT],
             grouped: [0; Level::COUNT],
             held_count: 0,
-            to_raise: Vec::new(),
+            found: Vec::new(),
         }
     }
 
@@ -240,9 +239,8 @@ impl Queue {
             dispatched_ns: 0,
             member_next: NIL,
             transfer: NIL,
-            waits_for: NIL,
-            waiter_next: NIL,
-            waiter_first: NIL,
+            blockers: 0,
+            is_blocker: false,
         };
         slot
     }
@@ -262,13 +260,14 @@ impl Queue {
             dispatched_ns: 0,
             member_next: NIL,
             transfer: NIL,
-            waits_for: NIL,
-            waiter_next: NIL,
-            waiter_first: NIL,
+            blockers: 0,
+            is_blocker: false,
         };
         self.slots.resize(count as usize, unused);
         self.entries.grow(count as usize);
         self.positions.grow(count as usize);
+        // What overlaps is at most everything.
+        self.found.reserve(count as usize);
         self.free.extend((first + 1..count).rev());
         first
     }
@@ -412,23 +411,10 @@ impl Queue {
         }
     }
 
-    /// Frees `slot`, which is nowhere any more, and moves those that waited
-    /// for it: into the queue, or behind another request that they overlap.
+    /// Frees `slot`, which is nowhere any more, and queues those that waited
+    /// for it and wait for nothing else.
     fn finish(&mut self, slot: u32, deadline: &impl Fn(&Slot) -> u64) {
-        while self.slot(slot).waiter_first != NIL {
-            let waiter = self.slot(slot).waiter_first;
-            self.unhold(waiter);
-            let Slot {
-                request, sequence, ..
-            } = *self.slot(waiter);
-            match self.conflict(&request, sequence) {
-                Some(blocker) => self.hold(waiter, blocker),
-                None => {
-                    let deadline_ns = deadline(self.slot(waiter));
-                    self.queue(waiter, deadline_ns);
-                }
-            }
-        }
+        self.unblock(slot, deadline);
         self.release(slot);
     }
 

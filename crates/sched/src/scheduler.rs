@@ -191,20 +191,19 @@ impl Scheduler {
             let limit = self.config.levels[level.index()].queued_max;
             return Err(EnqueueError::GroupFull { level, limit });
         }
-        let blocker = self.queue.conflict(&request, u64::MAX);
+        let blockers = self.queue.mark_blockers(&request);
         let slot = self.queue.allocate(now_ns, request);
-        match blocker {
-            Some(blocker) => {
-                self.queue.hold(slot, blocker);
+        if blockers.count > 0 {
+            self.queue.hold(slot, blockers.count);
+            if blockers.less_urgent {
                 let (config, window) = (&self.config, &self.window);
                 self.queue
                     .raise_blockers(slot, |slot| deadline_ns(config, window, slot));
             }
-            None => {
-                let deadline_ns = deadline_ns(&self.config, &self.window, self.queue.slot(slot))
-                    .max(self.queue.list_deadline_ns_max(&request));
-                self.queue.queue(slot, deadline_ns);
-            }
+        } else {
+            let deadline_ns = deadline_ns(&self.config, &self.window, self.queue.slot(slot))
+                .max(self.queue.list_deadline_ns_max(&request));
+            self.queue.queue(slot, deadline_ns);
         }
         Ok(self.queue.id(slot))
     }
@@ -247,7 +246,7 @@ impl Scheduler {
                 lanes::may_overtake(&self.queue, levels, &room, request.level)
             }
         };
-        first && self.queue.conflict(request, u64::MAX).is_none()
+        first && !self.queue.is_blocked(request)
     }
 
     /// Appends to `batch` what should go to the device now, in order, and

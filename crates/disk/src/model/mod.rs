@@ -1,8 +1,20 @@
 //! What every modelled disk is: commands in, completions out, time given.
 
+mod check;
+pub mod cloud;
 mod constant;
+pub mod flash;
+#[cfg(test)]
+mod loops;
+mod raid;
+mod rotating;
+mod seeded;
 
+pub use cloud::{Cloud, CloudParameters};
 pub use constant::{Constant, ConstantParameters};
+pub use flash::{Flash, FlashParameters};
+pub use raid::{Raid10, Raid10Parameters};
+pub use rotating::{Rotating, RotatingParameters, Zone};
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,6 +98,36 @@ pub trait Model: Send {
     /// appends the commands that ended, in order of their
     /// [`at_ns`](Done::at_ns).
     fn advance(&mut self, now_ns: u64, done: &mut Vec<Done>);
+}
+
+impl<M: Model + ?Sized> Model for Box<M> {
+    fn capacity_bytes(&self) -> u64 {
+        (**self).capacity_bytes()
+    }
+
+    fn block_bytes(&self) -> u32 {
+        (**self).block_bytes()
+    }
+
+    fn queue_max(&self) -> usize {
+        (**self).queue_max()
+    }
+
+    fn rotating(&self) -> bool {
+        (**self).rotating()
+    }
+
+    fn submit(&mut self, now_ns: u64, command: Command) {
+        (**self).submit(now_ns, command);
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        (**self).next_event_ns()
+    }
+
+    fn advance(&mut self, now_ns: u64, done: &mut Vec<Done>) {
+        (**self).advance(now_ns, done);
+    }
 }
 
 /// A parameter with which no disk can be built.

@@ -3,44 +3,96 @@
 
 use super::{Place, Queue, Slot, direction, end};
 use crate::position::NIL;
-use crate::request::{Kind, Level, Request};
+use crate::request::{Direction, Kind, Level, Request};
+
+/// What a new request must wait for.
+#[derive(Clone, Copy)]
+pub(crate) struct Blockers {
+    pub count: u32,
+    /// Whether one of them is less urgent than the new one. Spares the search
+    /// for those to hurry in a storm of writes to one block.
+    pub less_urgent: bool,
+}
 
 impl Queue {
-    /// A request earlier than `sequence` that `request` must not overtake: one
-    /// outstanding that it overlaps, where either writes.
-    pub(crate) fn conflict(&self, request: &Request, sequence: u64) -> Option<u32> {
-        if !self
-            .footprint
-            .may_conflict(request, direction(request.kind)?)
-        {
-            return None;
-        }
-        let (start, end) = (request.offset, end(request));
-        let writes_only = request.kind == Kind::Read;
-
-        if !self.transfers.is_empty() && (!writes_only || self.writes_in_flight > 0) {
-            let clash = self
-                .transfers
-                .iter()
-                .filter(|transfer| {
-                    transfer.file == request.file
-                        && transfer.offset < end
-                        && transfer.end > start
-                        && (transfer.kind == Kind::Write || request.kind == Kind::Write)
-                        && transfer.kind != Kind::Sync
-                })
-                .find_map(|transfer| self.member_overlapping(transfer.head, start, end));
-            if clash.is_some() {
-                return clash;
-            }
-        }
-        self.conflict_waiting(request, |slot| self.slot(slot).sequence < sequence)
+    /// Whether an outstanding request must go before `request`, which comes
+    /// now.
+    pub(crate) fn is_blocked(&self, request: &Request) -> bool {
+        self.may_be_blocked(request) && self.any_blocker(request, |_| true)
     }
 
-    /// A request of the transfer of `head` that overlaps `start..end`. What is
-    /// read in a gap is thrown away, so a write there need not wait: it would
-    /// do so for ever behind a stream of reads that read through it.
-    fn member_overlapping(&self, head: u32, start: u64, stop: u64) -> Option<u32> {
+    /// Finds the outstanding requests that must go before `request`, which
+    /// comes now and is held back if there are any.
+    pub(crate) fn mark_blockers(&mut self, request: &Request) -> Blockers {
+        let mut blockers = Blockers {
+            count: 0,
+            less_urgent: false,
+        };
+        if !self.may_be_blocked(request) {
+            return blockers;
+        }
+        let mut found = std::mem::take(&mut self.found);
+        self.any_blocker(request, |at| {
+            found.push(at);
+            false
+        });
+        blockers.count = found.len() as u32;
+        for blocker in found.drain(..) {
+            let entry = self.slot_mut(blocker);
+            entry.is_blocker = true;
+            blockers.less_urgent |= entry.request.level > request.level;
+        }
+        self.found = found;
+        blockers
+    }
+
+    /// The cheap half of the search: nearly always, nothing may.
+    fn may_be_blocked(&self, request: &Request) -> bool {
+        direction(request.kind)
+            .is_some_and(|direction| self.footprint.may_conflict(request, direction))
+    }
+
+    /// Calls `accept` for each outstanding request that `request` overlaps,
+    /// where either writes, until it says `true`; whether it did.
+    fn any_blocker(&self, request: &Request, mut accept: impl FnMut(u32) -> bool) -> bool {
+        self.any_blocker_in_flight(request, &mut accept)
+            || self.any_blocker_waiting(request, accept)
+    }
+
+    /// The part of [`any_blocker`](Queue::any_blocker) that looks at what has
+    /// gone to the device.
+    fn any_blocker_in_flight(
+        &self,
+        request: &Request,
+        accept: &mut impl FnMut(u32) -> bool,
+    ) -> bool {
+        let (start, stop) = (request.offset, end(request));
+        if request.kind == Kind::Read && self.writes_in_flight == 0 {
+            return false;
+        }
+        self.transfers
+            .iter()
+            .filter(|transfer| {
+                transfer.file == request.file
+                    && transfer.offset < stop
+                    && transfer.end > start
+                    && (transfer.kind == Kind::Write || request.kind == Kind::Write)
+                    && transfer.kind != Kind::Sync
+            })
+            .any(|transfer| self.any_member_overlapping(transfer.head, start, stop, accept))
+    }
+
+    /// Calls `accept` for each request of the transfer of `head` that overlaps
+    /// `start..stop`, until it says `true`. What is read in a gap is thrown
+    /// away, so a write there need not wait: it would do so for ever behind a
+    /// stream of reads that read through it.
+    fn any_member_overlapping(
+        &self,
+        head: u32,
+        start: u64,
+        stop: u64,
+        accept: &mut impl FnMut(u32) -> bool,
+    ) -> bool {
         let mut at = head;
         while at != NIL {
             let Slot {
@@ -48,21 +100,17 @@ impl Queue {
                 member_next,
                 ..
             } = self.slot(at);
-            if request.offset < stop && end(request) > start {
-                return Some(at);
+            if request.offset < stop && end(request) > start && accept(at) {
+                return true;
             }
             at = *member_next;
         }
-        None
+        false
     }
 
-    /// The part of [`conflict`](Queue::conflict) that looks at what has not
-    /// gone to the device: the first one that `accept` takes.
-    fn conflict_waiting(
-        &self,
-        request: &Request,
-        mut accept: impl FnMut(u32) -> bool,
-    ) -> Option<u32> {
+    /// The part of [`any_blocker`](Queue::any_blocker) that looks at what has
+    /// not gone to the device.
+    fn any_blocker_waiting(&self, request: &Request, mut accept: impl FnMut(u32) -> bool) -> bool {
         let writes_only = request.kind == Kind::Read;
         let first = if writes_only { 1 } else { 0 };
         let step = if writes_only { 2 } else { 1 };
@@ -71,19 +119,15 @@ impl Queue {
         queued
             .chain(held)
             .filter(|tree| !tree.is_empty())
-            .find_map(|tree| {
-                tree.overlapping(
-                    &self.positions,
-                    request.file,
-                    request.offset,
-                    end(request),
-                    &mut accept,
-                )
+            .any(|tree| {
+                let (start, stop) = (request.offset, end(request));
+                tree.overlapping(&self.positions, request.file, start, stop, &mut accept)
+                    .is_some()
             })
     }
 
-    /// Puts `slot` behind `blocker`.
-    pub(crate) fn hold(&mut self, slot: u32, blocker: u32) {
+    /// Keeps `slot` back until `blockers` requests have finished.
+    pub(crate) fn hold(&mut self, slot: u32, blockers: u32) {
         let request = self.slot(slot).request;
         let direction = direction(request.kind).expect("a sync overlaps nothing");
         self.held[direction as usize].insert(
@@ -95,34 +139,61 @@ impl Queue {
         );
         self.held_count += 1;
         self.count(slot);
-        self.slot_mut(slot).place = Place::Held;
-        self.chain(slot, blocker);
-    }
-
-    fn chain(&mut self, slot: u32, blocker: u32) {
-        let next = self.slot(blocker).waiter_first;
         let entry = self.slot_mut(slot);
-        entry.waits_for = blocker;
-        entry.waiter_next = next;
-        self.slot_mut(blocker).waiter_first = slot;
+        entry.place = Place::Held;
+        entry.blockers = blockers;
     }
 
-    /// Takes a held `slot` out. What waits for it stays chained to it.
+    /// Takes a held `slot` out.
     pub(super) fn unhold(&mut self, slot: u32) {
-        let entry = *self.slot(slot);
-        let direction = direction(entry.request.kind).expect("a sync is never held");
+        let request = self.slot(slot).request;
+        let direction = direction(request.kind).expect("a sync is never held");
         self.held[direction as usize].remove(&mut self.positions, slot);
         self.held_count -= 1;
         self.uncount(slot);
-        let mut at = self.slot(entry.waits_for).waiter_first;
-        if at == slot {
-            self.slot_mut(entry.waits_for).waiter_first = entry.waiter_next;
+    }
+
+    /// Tells those that wait for `slot`, which is nowhere any more, and queues
+    /// the ones that wait for nothing else. They are found by their range, as
+    /// a request may wait for any number of others. Each is looked at once:
+    /// what it still waits for it knows by number.
+    pub(super) fn unblock(&mut self, slot: u32, deadline: &impl Fn(&Slot) -> u64) {
+        let Slot {
+            request,
+            sequence,
+            is_blocker,
+            ..
+        } = *self.slot(slot);
+        if !is_blocker {
             return;
         }
-        while self.slot(at).waiter_next != slot {
-            at = self.slot(at).waiter_next;
+        let first = match request.kind {
+            // A read keeps only writes back.
+            Kind::Read => Direction::Write,
+            Kind::Write | Kind::Sync => Direction::Read,
+        };
+        let mut free = std::mem::take(&mut self.found);
+        let slots = &mut self.slots;
+        for tree in &self.held[first as usize..] {
+            let (start, stop) = (request.offset, end(&request));
+            tree.overlapping(&self.positions, request.file, start, stop, |at| {
+                let waiter = &mut slots[at as usize];
+                // A withdrawn request may have waited for others itself.
+                if waiter.sequence > sequence {
+                    waiter.blockers -= 1;
+                    if waiter.blockers == 0 {
+                        free.push(at);
+                    }
+                }
+                false
+            });
         }
-        self.slot_mut(at).waiter_next = entry.waiter_next;
+        for waiter in free.drain(..) {
+            self.unhold(waiter);
+            let deadline_ns = deadline(self.slot(waiter));
+            self.queue(waiter, deadline_ns);
+        }
+        self.found = free;
     }
 
     /// Gives a more urgent level to a request that has not gone to the device,
@@ -136,12 +207,10 @@ impl Queue {
 
     /// Gives the level of `slot` to every request that it waits for, at one or
     /// more removes, so that a low one never keeps a high one (priority
-    /// inheritance). A held request is chained to only one of those that it
-    /// overlaps; all of them must be hurried, or they would go one after the
-    /// other, each at its low level.
+    /// inheritance).
     pub(crate) fn raise_blockers(&mut self, slot: u32, deadline: impl Fn(&Slot) -> u64) {
         let level = self.slot(slot).request.level;
-        let mut todo = std::mem::take(&mut self.to_raise);
+        let mut todo = std::mem::take(&mut self.found);
         todo.push(slot);
         while let Some(slot) = todo.pop() {
             // What is queued waits for nothing.
@@ -156,7 +225,7 @@ impl Queue {
                 self.relevel(blocker, level, deadline(&raised));
             }
         }
-        self.to_raise = todo;
+        self.found = todo;
     }
 
     /// Appends the requests that `slot` waits for, that have not gone to the
@@ -165,7 +234,7 @@ impl Queue {
         let Slot {
             request, sequence, ..
         } = *self.slot(slot);
-        let _ = self.conflict_waiting(&request, |at| {
+        self.any_blocker_waiting(&request, |at| {
             let entry = self.slot(at);
             if entry.sequence < sequence && entry.request.level > level {
                 blockers.push(at);
@@ -174,9 +243,9 @@ impl Queue {
         });
     }
 
-    /// Makes the level of `slot` more urgent. Under a policy with levels it goes into the list of the new level, by
-    /// `deadline_ns` or the deadline it has, whichever is earlier; under the
-    /// others it stays where it is.
+    /// Makes the level of `slot` more urgent. Under a policy with levels it
+    /// goes into the list of the new level, by `deadline_ns` or the deadline it
+    /// has, whichever is earlier; under the others it stays where it is.
     fn relevel(&mut self, slot: u32, level: Level, deadline_ns: u64) {
         let entry = self.slot(slot);
         let raised = Request {
@@ -196,5 +265,52 @@ impl Queue {
             self.queued[level.index()] += 1;
             self.slot_mut(slot).request.level = level;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Layout;
+
+    /// Writes one block `count` times, in the order of arrival. Returns the
+    /// most nodes looked at in one completion.
+    fn looks_max(count: u64) -> u64 {
+        let mut queue = Queue::new(Layout::Arrival);
+        let request = Request {
+            kind: Kind::Write,
+            file: 0,
+            offset: 1 << 20,
+            length: 4096,
+            level: Level::Normal,
+        };
+        for _ in 0..count {
+            let blockers = queue.mark_blockers(&request);
+            let slot = queue.allocate(0, request);
+            match blockers.count {
+                0 => queue.queue(slot, 0),
+                count => queue.hold(slot, count),
+            }
+        }
+        let mut looks_max = 0;
+        for done in 1..=count {
+            let slot = queue.list_head(0);
+            assert_eq!(queue.slot(slot).sequence, done);
+            queue.unqueue(slot);
+            queue.depart(0, slot, end(&request));
+            let before = queue.positions.looks.get();
+            queue.arrive(slot, |_| 0);
+            looks_max = looks_max.max(queue.positions.looks.get() - before);
+        }
+        assert_eq!(queue.outstanding(), 0);
+        looks_max
+    }
+
+    #[test]
+    fn a_completion_looks_at_each_that_waits_once() {
+        let waiting = 2000;
+        let looks = looks_max(waiting);
+        // Besides, a descent and one request that leaves one tree for another.
+        assert!(looks < waiting + 200, "{looks} looks for {waiting}");
     }
 }
