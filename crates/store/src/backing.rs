@@ -2,6 +2,8 @@
 
 use crate::access::{Pages, PagesError};
 use crate::ids::{Lsn, SegmentId};
+use crate::page_store::PageStore;
+use crate::space::SYSTEM_SPACE;
 use crate::txn::Error;
 
 /// Pages, and the tablespaces and segments that they come from.
@@ -35,4 +37,33 @@ pub trait Backing: Pages {
 
     /// The pages of a segment, ascending.
     fn segment_pages(&self, segment: SegmentId) -> Vec<u32>;
+}
+
+impl Backing for PageStore {
+    fn make_durable(&self, lsn: Lsn) -> Result<(), PagesError> {
+        PageStore::make_durable(self, lsn)
+    }
+
+    fn create_space(&self, name: &str) -> Result<u32, Error> {
+        Ok(PageStore::create_space(self, name)?)
+    }
+
+    fn drop_space(&self, space: u32) -> Result<(), Error> {
+        Ok(PageStore::drop_space(self, space)?)
+    }
+
+    fn spaces(&self) -> Vec<u32> {
+        let all = PageStore::spaces(self).into_iter();
+        all.map(|space| space.space)
+            .filter(|&space| space != SYSTEM_SPACE)
+            .collect()
+    }
+
+    fn create_segment(&self, space: u32) -> Result<SegmentId, PagesError> {
+        PageStore::create_segment(self, space)
+    }
+
+    fn segment_pages(&self, segment: SegmentId) -> Vec<u32> {
+        self.pages_of(segment)
+    }
 }

@@ -17,7 +17,7 @@ use crate::system::System;
 use crate::table::{Table, TableRecord, TreePlace};
 use crate::tree::{Decision, Direction, ModifyError, Reserve, Tree};
 use crate::txn::Error;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
@@ -97,6 +97,11 @@ impl Catalog {
             tables: RwLock::new(tables),
             changing: Mutex::new(()),
         })
+    }
+
+    /// Keeps tables from coming and going.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock()
     }
 
     /// The table of a name.
@@ -214,6 +219,22 @@ impl<B: Backing> System<B> {
         let table = Table::new(record)?;
         fill(&table)?;
         Ok((table, value))
+    }
+
+    /// The pages with a table's description, for a check.
+    pub(crate) fn description_pages(&self, table: &Table) -> Result<Vec<u32>, Error> {
+        let name = table.name().as_bytes();
+        let record = self.catalog.tree.get(&self.backing, name, |value| {
+            let reference = value.last_chunk().copied();
+            reference.map(OverflowRef::from_bytes)
+        })?;
+        let Some(value) = record.flatten() else {
+            return Ok(Vec::new());
+        };
+        let described = description(table.space, table.long.segment.number);
+        let pages = described.pages_of(&self.backing, value)?;
+        let all = pages.lists.iter().chain(&pages.data);
+        Ok(all.map(|page| page.page).collect())
     }
 
     /// Changes a record of the catalogue.

@@ -3,6 +3,7 @@
 use crate::access::PagesError;
 use crate::flush::{Bell, FlushCounters};
 use crate::log::{Log, LogError};
+use crate::names::Names;
 use crate::pool::Pool;
 use crate::space::Spaces;
 use iolane::Engine;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Core {
     pub(crate) engine: Arc<Engine>,
     pub(crate) directory: PathBuf,
+    pub(crate) names: Arc<dyn Names>,
     /// Number of the store, in all of its files.
     pub(crate) store: u64,
     /// Are tablespaces opened past the page cache?
@@ -32,6 +34,7 @@ impl Core {
     pub(crate) fn new(
         engine: Arc<Engine>,
         directory: PathBuf,
+        names: Arc<dyn Names>,
         store: u64,
         direct: bool,
         pool: Pool,
@@ -45,6 +48,7 @@ impl Core {
         Core {
             engine,
             directory,
+            names,
             store,
             direct,
             pool,

@@ -74,6 +74,12 @@ pub enum StoreError {
         /// The tablespace.
         space: u32,
     },
+    /// It is open elsewhere.
+    #[error("{} is open in another process, or in this one: close it there first", path.display())]
+    Locked {
+        /// Its directory.
+        path: PathBuf,
+    },
     /// There is something in its place already.
     #[error("{} exists already", path.display())]
     Exists {

@@ -9,13 +9,13 @@ use crate::flush::{Doublewrite, FlushStatistics, Flusher};
 use crate::ids::{Lsn, PAGE_BYTES_DEFAULT, PageId, SegmentId};
 use crate::log::{Log, LogError};
 use crate::mini::Mini;
+use crate::names::{Names, SystemNames};
 use crate::page::header::{get_u32, get_u64};
 use crate::pool::{Pool, PoolStatistics, SharedPage};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
 use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions};
 use std::collections::hash_map::RandomState;
-use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub struct PageStoreOptions {
     /// Memory for the pool, of at least [`arena_bytes`](Self::arena_bytes);
     /// otherwise it makes its own.
     pub arena: Option<Arena>,
+    /// Who knows its files by name.
+    pub names: Arc<dyn Names>,
 }
 
 impl Default for PageStoreOptions {
@@ -54,6 +56,7 @@ impl Default for PageStoreOptions {
             log_bytes: 64 << 20,
             direct: true,
             arena: None,
+            names: Arc::new(SystemNames),
         }
     }
 }
@@ -100,9 +103,12 @@ impl PageStore {
         options: &PageStoreOptions,
     ) -> Result<PageStore, StoreError> {
         check(options)?;
-        fs::create_dir_all(directory).map_err(|source| StoreError::system(directory, source))?;
+        let names = &*options.names;
+        names
+            .make_directory(directory)
+            .map_err(|source| StoreError::system(directory, source))?;
         let log_path = directory.join(LOG_FILE);
-        if log_path.exists() {
+        if names.exists(&log_path) {
             return Err(StoreError::Exists { path: log_path });
         }
         let page_bytes = options.page_bytes;
@@ -110,7 +116,7 @@ impl PageStore {
         let area = open_doublewrite(&engine, directory, Some(page_bytes))?;
         let doublewrite = Doublewrite::create(area, page_bytes, store)?;
         let head = space::new_header(SYSTEM_SPACE, SYSTEM_NAME, page_bytes, store);
-        let system = space::create_file(&engine, directory, options.direct, &head)?;
+        let system = space::create_file(&engine, names, directory, options.direct, &head)?;
         // Last: a store without a log was never complete.
         let mut open = Log::open_options();
         open.create_new(true)
@@ -118,7 +124,7 @@ impl PageStore {
         let file = engine.open(&log_path, &open)?;
         let log = Log::create(file, options.log_bytes, store, Lsn(0));
         let log = log.map_err(|source| in_log(&log_path, source))?;
-        space::sync_directory(directory)?;
+        space::sync_directory(names, directory)?;
 
         let files = PageFiles::new(page_bytes, doublewrite);
         files.add(SYSTEM_SPACE, system);
@@ -152,7 +158,16 @@ impl PageStore {
             return Err(StoreError::OtherStore { path: log_path });
         }
         let direct = options.direct;
-        let found = space::find_files(&engine, directory, direct, page_bytes, store, &doublewrite)?;
+        let names = &*options.names;
+        let found = space::find_files(
+            &engine,
+            names,
+            directory,
+            direct,
+            page_bytes,
+            store,
+            &doublewrite,
+        )?;
         if !found.iter().any(|found| found.space == SYSTEM_SPACE) {
             let path = directory.join(format!("{SYSTEM_NAME}{}", space::FILE_SUFFIX));
             let source = std::io::Error::from(std::io::ErrorKind::NotFound);
@@ -255,6 +270,12 @@ impl PageStore {
     /// [`PagesError`].
     pub fn drop_segment(&self, segment: SegmentId) -> Result<(), PagesError> {
         self.core.drop_segment(segment)
+    }
+
+    /// The pages of a segment, ascending.
+    pub(crate) fn pages_of(&self, segment: SegmentId) -> Vec<u32> {
+        let space = self.core.spaces.get(segment.space);
+        space.map_or_else(Vec::new, |space| space.map.lock().pages_of(segment.number))
     }
 
     /// Counts of all that happened since it was opened.
@@ -384,6 +405,7 @@ fn start(
     let core = Arc::new(Core::new(
         engine,
         directory.clone(),
+        Arc::clone(&options.names),
         store,
         options.direct,
         pool,

@@ -11,9 +11,9 @@ use crate::core::Core;
 use crate::error::StoreError;
 use crate::flush::Doublewrite;
 use crate::ids::{EXTENT_PAGES, PageId};
+use crate::names::Names;
 use crate::page::{Op, header};
 use iolane::{Buffer, Engine, File, Level, OpenOptions};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Ending of a tablespace's file.
@@ -38,21 +38,22 @@ fn open_options(direct: bool) -> OpenOptions {
 }
 
 /// Makes names in `directory` durable.
-pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
-    let synced = fs::File::open(directory).and_then(|opened| opened.sync_all());
+pub(crate) fn sync_directory(names: &dyn Names, directory: &Path) -> Result<(), StoreError> {
+    let synced = names.sync(directory);
     synced.map_err(|source| StoreError::system(directory, source))
 }
 
 /// Writes the file of a new tablespace, and lets it appear when it is whole.
 pub(crate) fn create_file(
     engine: &Engine,
+    names: &dyn Names,
     directory: &Path,
     direct: bool,
     head: &Header,
 ) -> Result<File, StoreError> {
     let name = String::from_utf8_lossy(&head.name).into_owned();
     let path = directory.join(format!("{name}{FILE_SUFFIX}"));
-    if path.exists() {
+    if names.exists(&path) {
         return Err(StoreError::Exists { path });
     }
     let new = directory.join(format!("{name}{NEW_SUFFIX}"));
@@ -77,17 +78,20 @@ pub(crate) fn create_file(
         });
     if let Err(error) = written {
         // What is left of it is removed at the next opening at the latest.
-        let _ = fs::remove_file(&new);
+        let _ = names.remove(&new);
         return Err(error);
     }
-    fs::rename(&new, &path).map_err(|source| StoreError::system(&path, source))?;
-    sync_directory(directory)?;
+    names
+        .rename(&new, &path)
+        .map_err(|source| StoreError::system(&path, source))?;
+    sync_directory(names, directory)?;
     Ok(engine.open(&path, &open_options(direct))?)
 }
 
 /// Finds all tablespaces in a directory.
 pub(crate) fn find_files(
     engine: &Engine,
+    names: &dyn Names,
     directory: &Path,
     direct: bool,
     page_bytes: usize,
@@ -96,13 +100,14 @@ pub(crate) fn find_files(
 ) -> Result<Vec<Found>, StoreError> {
     let mut found: Vec<Found> = Vec::new();
     let failed = |source| StoreError::system(directory, source);
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+    for path in names.list(directory).map_err(failed)? {
         let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
         if file_name.ends_with(NEW_SUFFIX) {
-            fs::remove_file(&path).map_err(|source| StoreError::system(&path, source))?;
+            names
+                .remove(&path)
+                .map_err(|source| StoreError::system(&path, source))?;
             continue;
         }
         let Some(name) = file_name.strip_suffix(FILE_SUFFIX) else {
@@ -190,7 +195,7 @@ impl Core {
         check_name(name)?;
         let _one_at_a_time = self.spaces.making.lock();
         let path = self.space_path(name);
-        if path.exists() {
+        if self.names.exists(&path) {
             return Err(StoreError::Exists { path });
         }
         let system = PageId::new(SYSTEM_SPACE, HEADER_PAGE);
@@ -209,7 +214,8 @@ impl Core {
             .make_durable(lsn)
             .map_err(|error| self.log_failed(error))?;
         let head = new_header(space, name, self.pool.page_bytes(), self.store);
-        let file = create_file(&self.engine, &self.directory, self.direct, &head)?;
+        let names = &*self.names;
+        let file = create_file(&self.engine, names, &self.directory, self.direct, &head)?;
         self.pool.files.add(space, file);
         self.open_space(space, name.to_owned())?;
         Ok(space)
@@ -227,8 +233,10 @@ impl Core {
         let _nobody_grows_it = known.growth.lock();
         self.pool.files.remove(space);
         self.pool.discard_space(space);
-        fs::remove_file(&known.path).map_err(|source| StoreError::system(&known.path, source))?;
-        sync_directory(&self.directory)
+        self.names
+            .remove(&known.path)
+            .map_err(|source| StoreError::system(&known.path, source))?;
+        sync_directory(&*self.names, &self.directory)
     }
 
     fn space_path(&self, name: &str) -> PathBuf {

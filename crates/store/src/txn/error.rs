@@ -3,6 +3,7 @@
 use super::locks::LockError;
 use crate::access::PagesError;
 use crate::data::SchemaError;
+use crate::error::StoreError;
 use crate::overflow::OverflowError;
 use crate::tree::TreeError;
 use std::time::Duration;
@@ -107,6 +108,9 @@ pub enum Error {
     /// The catalogue cannot be read.
     #[error("the catalogue is damaged: {0}")]
     DamagedCatalogue(String),
+    /// Files cannot be made, opened or removed.
+    #[error(transparent)]
+    Files(StoreError),
     /// Pages cannot be had; [`PagesError::Failed`]: the store must be reopened.
     #[error(transparent)]
     Pages(#[from] PagesError),
@@ -116,6 +120,15 @@ pub enum Error {
     /// A tree is damaged.
     #[error(transparent)]
     Tree(TreeError),
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        match error {
+            StoreError::Pages(error) => Error::Pages(error),
+            error => Error::Files(error),
+        }
+    }
 }
 
 impl From<OverflowError> for Error {

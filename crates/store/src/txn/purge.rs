@@ -20,13 +20,16 @@ use crate::table::Table;
 use crate::tree::{Decision, ModifyError, Reserve};
 use crate::undo::record::{Body, Change, FREEING, KIND_AT, Record, reference_at};
 use crate::undo::{HEAD_AT, Place, Slot, Step, read_header, step};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Undo pages that one mini-transaction frees.
 const PAGES_FREED_MAX: usize = 16;
+
+/// So many transactions end before whoever eats is woken before its time.
+const ENDED_BEFORE_WAKING: u64 = 1000;
 
 /// How far a slot's stream is eaten.
 #[derive(Clone, Debug)]
@@ -45,6 +48,8 @@ pub(crate) struct Purge {
     slots: Mutex<BTreeMap<u32, Eaten>>,
     /// Held by who eats; also keeps tables from being dropped.
     pub(crate) running: Mutex<()>,
+    /// Transactions that have ended since the store was opened.
+    ended: AtomicU64,
     bell: Mutex<bool>,
     rung: Condvar,
 }
@@ -92,6 +97,10 @@ impl Purge {
     /// the other.
     pub(crate) fn ended(&self, slot: &Slot, number: u64) {
         self.push(slot.number, number);
+        let ended = self.ended.fetch_add(1, Ordering::Relaxed);
+        if ended.is_multiple_of(ENDED_BEFORE_WAKING) {
+            self.wake();
+        }
     }
 
     /// Transactions that have ended and are not eaten.
@@ -132,7 +141,16 @@ impl<B: Backing> System<B> {
     /// Eats up to about `limit` records. Returns how many; 0: there is nothing
     /// that could be eaten now.
     pub(crate) fn purge(&self, limit: usize) -> Result<usize, Error> {
-        let _running = self.purge.running.lock();
+        let running = self.purge.running.lock();
+        self.purge_held(&running, limit)
+    }
+
+    /// The same by who holds [`Purge::running`].
+    pub(crate) fn purge_held(
+        &self,
+        _running: &MutexGuard<'_, ()>,
+        limit: usize,
+    ) -> Result<usize, Error> {
         let oldest = self.views.open_oldest();
         let mut count = 0;
         while count < limit {

@@ -6,6 +6,7 @@ use super::version::VersionRef;
 use super::{Error, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
+use crate::page_store::PageStore;
 use crate::table::Table;
 use crate::tree::{Cursor, Direction};
 use std::ops::{Bound, RangeBounds};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 
 /// The rows of a range, as their transaction sees them. It can be used again
 /// when they are dropped.
-pub struct Rows<'t, 's, B: Backing> {
+pub struct Rows<'t, 's, B: Backing = PageStore> {
     transaction: &'t Transaction<'s, B>,
     table: Arc<Table>,
     /// Which secondary index; `None`: the primary key.

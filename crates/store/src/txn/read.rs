@@ -13,7 +13,7 @@ use crate::undo::record::{Body, Record};
 
 impl<B: Backing> System<B> {
     /// The newest version of a row.
-    pub(super) fn newest(&self, table: &Table, key: &[u8]) -> Result<Option<Version>, Error> {
+    pub(crate) fn newest(&self, table: &Table, key: &[u8]) -> Result<Option<Version>, Error> {
         let found = table.rows.get(&self.backing, key, |bytes| {
             VersionRef::decode(bytes).map(VersionRef::to_version)
         })?;
@@ -26,7 +26,7 @@ impl<B: Backing> System<B> {
 
     /// The version before one. Somebody's view must be open that does not see
     /// the transaction which made that one.
-    pub(super) fn before(
+    pub(crate) fn before(
         &self,
         table: &Table,
         key: &[u8],
@@ -80,7 +80,7 @@ impl<B: Backing> System<B> {
     }
 
     /// The row of a version.
-    pub(super) fn row(&self, table: &Table, key: &[u8], version: &Version) -> Result<Row, Error> {
+    pub(crate) fn row(&self, table: &Table, key: &[u8], version: &Version) -> Result<Row, Error> {
         if version.is_long() {
             let payload = table.whole_payload(&self.backing, version.borrow())?;
             return table.row(key, &payload);

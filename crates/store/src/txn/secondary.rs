@@ -55,7 +55,7 @@ pub(super) fn above(prefix: &[u8]) -> Bound<Vec<u8>> {
 
 impl<B: Backing> System<B> {
     /// The entries of a row, one for each index.
-    pub(super) fn entries_of(
+    pub(crate) fn entries_of(
         &self,
         table: &Table,
         row: &Row,
@@ -103,7 +103,7 @@ impl<B: Backing> System<B> {
         Ok(())
     }
 
-    fn has_entry(
+    pub(crate) fn has_entry(
         &self,
         table: &Table,
         index: &SecondaryIndex,

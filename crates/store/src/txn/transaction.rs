@@ -6,6 +6,7 @@ use super::{Error, OpenView};
 use crate::attempt::in_mini;
 use crate::backing::Backing;
 use crate::ids::Lsn;
+use crate::page_store::PageStore;
 use crate::system::System;
 use crate::table::Table;
 use crate::undo::record::{Body, Record};
@@ -46,7 +47,7 @@ pub(super) struct Writer<'s> {
 ///
 /// For one thread at a time. Readers wait for nobody; a change waits for
 /// whoever has changed the same row and not ended.
-pub struct Transaction<'s, B: Backing> {
+pub struct Transaction<'s, B: Backing = PageStore> {
     pub(super) system: &'s System<B>,
     /// Closed after what it protects was read.
     pub(super) view: Option<OpenView<'s>>,
@@ -254,7 +255,6 @@ impl<'s, B: Backing> Transaction<'s, B> {
         }
         system.views.end(writer.trx, number);
         system.counters.committed.fetch_add(1, Ordering::Relaxed);
-        system.purge.wake();
         Ok(())
     }
 
@@ -283,7 +283,6 @@ impl<'s, B: Backing> Transaction<'s, B> {
                 system.slots.give_back(writer.slot);
                 system.views.end(writer.trx, number);
                 system.counters.rolled_back.fetch_add(1, Ordering::Relaxed);
-                system.purge.wake();
                 Ok(())
             }
             Err(error) => {

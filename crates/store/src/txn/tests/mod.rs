@@ -166,6 +166,13 @@ pub(super) fn all(transaction: &mut Transaction<'_, TestPages>) -> Vec<Row> {
 /// Purges until nothing is left to be purged.
 pub(super) fn purge_all(system: &System<TestPages>) {
     while system.purge(1000).unwrap() > 0 {}
+    assert_clean(system);
+}
+
+/// Checks that everything is in order.
+pub(super) fn assert_clean(system: &System<TestPages>) {
+    let report = system.check().unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
 }
 
 /// Pages of the segments of table `t`: rows, long values, indexes.

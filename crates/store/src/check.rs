@@ -1,0 +1,219 @@
+//! Whether a whole store is in order.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `pages` | whether every page in use is somebody's, and whose |
+//! | `rows` | whether rows, versions and index entries agree |
+
+mod pages;
+mod rows;
+
+use crate::access::PagesError;
+use crate::backing::Backing;
+use crate::overflow::OverflowRef;
+use crate::system::System;
+use crate::tree::Tree;
+use crate::txn::Error;
+use crate::undo::record::{Body, Record};
+use crate::undo::{Place, Step, read_header, step};
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+/// Findings that a check lists; more are only counted.
+const FINDINGS_MAX: usize = 1000;
+
+/// Something that is not in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where: table, index, undo slot.
+    pub place: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+/// What a check has seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// What is wrong; nothing if the store is in order.
+    pub findings: Vec<Finding>,
+    /// More that is wrong and not listed.
+    pub findings_omitted: u64,
+    /// Tables.
+    pub tables: u64,
+    /// Rows, also those that are deleted and not purged.
+    pub rows: u64,
+    /// Entries of secondary indexes.
+    pub entries: u64,
+    /// Undo records.
+    pub undo_records: u64,
+    /// Pages of trees, long values and undo.
+    pub pages: u64,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    fn note(&mut self, place: &str, what: impl fmt::Display) {
+        if self.findings.len() == FINDINGS_MAX {
+            self.findings_omitted += 1;
+            return;
+        }
+        self.findings.push(Finding {
+            place: place.to_owned(),
+            what: what.to_string(),
+        });
+    }
+
+    /// Notes an error as a finding, but passes on that the store has failed.
+    fn note_error(&mut self, place: &str, error: Error) -> Result<(), Error> {
+        if matches!(error, Error::Pages(PagesError::Failed { .. })) {
+            return Err(error);
+        }
+        self.note(place, error);
+        Ok(())
+    }
+}
+
+/// What undo says.
+#[derive(Default)]
+struct UndoSeen {
+    /// Transactions whose records are there.
+    transactions: HashSet<u64>,
+    /// Long values of old versions, by table.
+    long: HashMap<u64, Vec<OverflowRef>>,
+    /// All pages.
+    pages: Vec<u32>,
+}
+
+impl<B: Backing> System<B> {
+    /// Walks everything. Transactions may be open, but their changes wait until
+    /// it ends.
+    pub(crate) fn check(&self) -> Result<CheckReport, Error> {
+        let mut report = CheckReport::default();
+        let _no_tables_come = self.catalog.lock();
+        let running = self.purge.running.lock();
+        // What remains then is there for a reason.
+        while self.purge_held(&running, usize::MAX)? > 0 {}
+        let _nothing_changes = self.gate.write();
+        let undo = self.check_undo(&mut report)?;
+        self.check_tree(
+            "the catalogue",
+            &self.catalog.tree,
+            &[self.master.page.page],
+            &mut report,
+        )?;
+        for table in self.catalog.all() {
+            report.tables += 1;
+            self.check_table(&table, &undo, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    /// Walks the streams of all undo slots.
+    fn check_undo(&self, report: &mut CheckReport) -> Result<UndoSeen, Error> {
+        let mut seen = UndoSeen::default();
+        let slots = self.master.read(&self.backing)?.slots;
+        for (number, &header) in slots.iter().enumerate() {
+            let place = format!("undo slot {number}");
+            seen.pages.push(header.page);
+            let walked = read_header(&self.backing, header)
+                .map_err(Error::from)
+                .and_then(|says| {
+                    self.check_stream(&place, says.head, says.tail, &mut seen, report)
+                });
+            if let Err(error) = walked {
+                report.note_error(&place, error)?;
+            }
+        }
+        let segment = self.slots.segment();
+        self.compare_pages("undo", segment, std::mem::take(&mut seen.pages), report);
+        Ok(seen)
+    }
+
+    fn check_stream(
+        &self,
+        place: &str,
+        head: Place,
+        tail: Place,
+        seen: &mut UndoSeen,
+        report: &mut CheckReport,
+    ) -> Result<(), Error> {
+        let mut at = head;
+        let mut pages = HashSet::from([at.page]);
+        seen.pages.push(at.page);
+        loop {
+            match step(&self.backing, self.slots.space(), at)? {
+                Step::End if at == tail => return Ok(()),
+                Step::End => {
+                    report.note(
+                        place,
+                        format!("it ends at {at:?}, its header says {tail:?}"),
+                    );
+                    return Ok(());
+                }
+                Step::NextPage(page) if !pages.insert(page) => {
+                    report.note(place, format!("page {page} comes twice"));
+                    return Ok(());
+                }
+                Step::NextPage(page) => {
+                    seen.pages.push(page);
+                    at = Place::begin_of(page);
+                }
+                Step::Record { bytes, next } => {
+                    report.undo_records += 1;
+                    let record = Record::decode(&bytes).expect("checked by the step");
+                    seen.note(&record);
+                    at = next;
+                }
+            }
+        }
+    }
+
+    /// Checks a tree, and that its segments hold its pages and `others`.
+    fn check_tree(
+        &self,
+        place: &str,
+        tree: &Tree,
+        others: &[u32],
+        report: &mut CheckReport,
+    ) -> Result<(), Error> {
+        let mut found = tree.check(&self.backing)?;
+        for finding in &found.findings {
+            report.note(place, finding);
+        }
+        // Below a damaged page the others were not seen.
+        if found.findings.is_empty() {
+            found.branch_pages.extend_from_slice(others);
+            self.compare_pages(place, tree.branch_segment, found.branch_pages, report);
+            self.compare_pages(place, tree.leaf_segment, found.leaf_pages, report);
+        }
+        Ok(())
+    }
+}
+
+impl UndoSeen {
+    fn note(&mut self, record: &Record<'_>) {
+        self.transactions.insert(record.trx);
+        if let Body::Row {
+            table,
+            before: Some(before),
+            ..
+        } = record.body
+            && let Some(value) = before.long()
+            && !record.undone
+            && value.page != 0
+        {
+            self.long.entry(table).or_default().push(value);
+        }
+    }
+}

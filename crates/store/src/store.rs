@@ -1,0 +1,406 @@
+//! A store of tables: what a program works with.
+
+use crate::access::Pages;
+use crate::attempt::until_loaded;
+use crate::check::CheckReport;
+use crate::data::TableSchema;
+use crate::error::StoreError;
+use crate::ids::{Lsn, PageId};
+use crate::names::DirectoryLock;
+use crate::page::header::{self, PageKind};
+use crate::page_store::{PageStore, PageStoreOptions, PageStoreStatistics};
+use crate::recovery::{RecoveryProgress, RecoveryReport};
+use crate::space::SYSTEM_SPACE;
+use crate::system::{System, SystemOptions};
+use crate::txn::{Durability, Error, Transaction};
+use iolane::Engine;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Where the master page is: the first that the system's tablespace gives.
+const MASTER: PageId = PageId::new(SYSTEM_SPACE, 3);
+/// A commit that does not wait is durable after about so long.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// The thread that purges looks so often whether there is something to do.
+const PURGE_INTERVAL: Duration = Duration::from_millis(100);
+/// Undo records that the thread for it purges before it looks up.
+const PURGE_RECORDS: usize = 1000;
+
+/// How a store is made and opened.
+///
+/// ```
+/// use iolane_store::{Durability, StoreOptions};
+/// use std::time::Duration;
+///
+/// let mut options = StoreOptions::default();
+/// options.pages.pool_bytes = 16 << 20;
+/// options.durability = Durability::Lazy;
+/// options.lock_timeout = Duration::from_secs(5);
+/// ```
+#[derive(Clone)]
+pub struct StoreOptions {
+    /// Pages, pool and log.
+    pub pages: PageStoreOptions,
+    /// The engine for all of its I/O; otherwise it makes its own.
+    pub engine: Option<Arc<Engine>>,
+    /// When a commit is acknowledged, unless it says otherwise.
+    pub durability: Durability,
+    /// How long a transaction waits for a row that another one has changed, or
+    /// to begin writing when too many do.
+    pub lock_timeout: Duration,
+    /// Rows that may be locked at a time, over all transactions.
+    pub locks_max: usize,
+    /// Transactions that may write at a time. A store keeps those undo slots
+    /// that it has once used.
+    pub undo_slots: u32,
+    /// Does a thread of the store purge what nobody can see any more? If not,
+    /// call [`Store::purge`].
+    pub purge_thread: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            pages: PageStoreOptions::default(),
+            engine: None,
+            durability: Durability::default(),
+            lock_timeout: Duration::from_secs(50),
+            locks_max: 10 << 20,
+            undo_slots: 128,
+            purge_thread: true,
+        }
+    }
+}
+
+impl StoreOptions {
+    fn system(&self) -> SystemOptions {
+        SystemOptions {
+            durability: self.durability,
+            lock_timeout: self.lock_timeout,
+            locks_max: self.locks_max,
+            undo_slots: self.undo_slots,
+        }
+    }
+
+    fn engine(&self, path: &Path) -> Result<Arc<Engine>, StoreError> {
+        match &self.engine {
+            Some(engine) => Ok(Arc::clone(engine)),
+            None => Engine::new()
+                .map(Arc::new)
+                .map_err(|error| StoreError::Option(format!("{}: {error}", path.display()))),
+        }
+    }
+
+    fn lock(&self, path: &Path) -> Result<DirectoryLock, StoreError> {
+        let locked = self.pages.names.lock(path);
+        let locked = locked.map_err(|source| StoreError::system(path, source))?;
+        locked.ok_or_else(|| StoreError::Locked {
+            path: path.to_owned(),
+        })
+    }
+}
+
+/// What a store did and holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct StoreStatistics {
+    /// Pages, pool, flusher and log.
+    pub pages: PageStoreStatistics,
+    /// Transactions committed that had changed something.
+    pub committed: u64,
+    /// Rolled back.
+    pub rolled_back: u64,
+    /// Changes refused because another transaction was first.
+    pub conflicts: u64,
+    /// Deadlocks.
+    pub deadlocks: u64,
+    /// Transactions that have changed something and not ended.
+    pub writing: u64,
+    /// Views that are open: old versions are kept for them.
+    pub views: u64,
+    /// Row locks held.
+    pub locks: u64,
+    /// Undo slots in use.
+    pub undo_slots: u64,
+    /// Transactions that have ended and whose old versions are not purged.
+    pub unpurged: u64,
+    /// Undo records purged.
+    pub purged: u64,
+}
+
+/// An open store of tables. Shared by threads.
+///
+/// ```
+/// use iolane_store::data::{Column, ColumnType, TableSchema};
+/// use iolane_store::{Direction, Store, StoreOptions};
+///
+/// # let directory = tempfile::tempdir_in("/var/tmp")?;
+/// # let path = directory.path().join("people");
+/// let mut options = StoreOptions::default();
+/// options.pages.pool_bytes = 16 << 20;
+/// let store = Store::create(&path, &options)?;
+/// let column = |name: &str, column_type| Column {
+///     name: name.into(),
+///     column_type,
+///     nullable: false,
+/// };
+/// store.create_table(&TableSchema {
+///     name: "person".into(),
+///     columns: vec![column("id", ColumnType::Integer), column("name", ColumnType::Text)],
+///     primary_key: vec!["id".into()],
+///     indexes: vec![],
+/// })?;
+///
+/// let mut transaction = store.begin();
+/// transaction.insert("person", vec![1.into(), "Anna".into()])?;
+/// transaction.insert("person", vec![2.into(), "Bert".into()])?;
+/// transaction.commit()?;
+///
+/// let mut transaction = store.begin();
+/// assert_eq!(transaction.get("person", &[2.into()])?, Some(vec![2.into(), "Bert".into()]));
+/// for row in transaction.range("person", .., Direction::Forward)? {
+///     println!("{:?}", row?);
+/// }
+/// # drop(transaction);
+/// # drop(store);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Store {
+    pub(crate) system: Arc<System<PageStore>>,
+    worker: Option<Worker>,
+    path: PathBuf,
+    report: RecoveryReport,
+    rolled_back: u32,
+    /// Given up last.
+    _lock: DirectoryLock,
+}
+
+/// The thread that purges, and syncs commits that did not wait.
+struct Worker {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Store {
+    /// Makes an empty store in a directory, which is made if need be.
+    ///
+    /// # Errors
+    /// [`Error::Files`]: there is one already ([`StoreError::Exists`]), it is
+    /// open elsewhere ([`StoreError::Locked`]), an option that cannot be, what
+    /// the system says.
+    pub fn create(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Store, Error> {
+        let path = path.as_ref();
+        let engine = options.engine(path)?;
+        let made = options.pages.names.make_directory(path);
+        made.map_err(|source| StoreError::system(path, source))?;
+        let lock = options.lock(path)?;
+        let pages = PageStore::create(engine, path, &options.pages)?;
+        make_master(&pages)?;
+        Store::start(path, options, pages, RecoveryReport::default(), lock)
+    }
+
+    /// Opens a store: brings its pages to the end of the log, and rolls back
+    /// whatever had not been committed.
+    ///
+    /// # Errors
+    /// [`Error::Files`]: it is open elsewhere ([`StoreError::Locked`]); files
+    /// that are missing, foreign ([`StoreError::Foreign`]), of a newer version
+    /// ([`StoreError::Version`]), damaged without a copy; what the system says.
+    pub fn open(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Store, Error> {
+        Store::open_with(path, options, &mut |_| {})
+    }
+
+    /// The same, and tells how far redo has come.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        options: &StoreOptions,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<Store, Error> {
+        let path = path.as_ref();
+        let engine = options.engine(path)?;
+        let lock = options.lock(path)?;
+        let (pages, report) = PageStore::open(engine, path, &options.pages, progress)?;
+        // It may have been stopped while it was being made.
+        let master = until_loaded(&pages, || {
+            let page = pages.shared(MASTER)?;
+            Ok(header::kind(&page))
+        })?;
+        if master == Some(PageKind::Unused) {
+            make_master(&pages)?;
+        }
+        Store::start(path, options, pages, report, lock)
+    }
+
+    fn start(
+        path: &Path,
+        options: &StoreOptions,
+        pages: PageStore,
+        report: RecoveryReport,
+        lock: DirectoryLock,
+    ) -> Result<Store, Error> {
+        let (system, opened) = System::open(pages, MASTER, options.system())?;
+        let system = Arc::new(system);
+        let mut store = Store {
+            system,
+            worker: None,
+            path: path.to_owned(),
+            report,
+            rolled_back: opened.rolled_back,
+            _lock: lock,
+        };
+        store.worker = Some(store.start_worker(options.purge_thread)?);
+        Ok(store)
+    }
+
+    fn start_worker(&self, purges: bool) -> Result<Worker, StoreError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (system, stopped) = (Arc::clone(&self.system), Arc::clone(&stop));
+        let thread = std::thread::Builder::new()
+            .name("iolane-purge".to_owned())
+            .spawn(move || work(&system, &stopped, purges))
+            .map_err(|source| StoreError::system(&self.path, source))?;
+        Ok(Worker { stop, thread })
+    }
+
+    /// Begins a transaction. It sees what has been committed when it first
+    /// reads or changes something.
+    pub fn begin(&self) -> Transaction<'_> {
+        Transaction::begin(&self.system)
+    }
+
+    /// Makes an empty table, for good when this returns. It is no part of a
+    /// transaction: all see it at once.
+    ///
+    /// # Errors
+    /// [`Error::TableExists`], [`Error::Schema`], and those of files and pages.
+    pub fn create_table(&self, schema: &TableSchema) -> Result<(), Error> {
+        self.system.create_table(schema)
+    }
+
+    /// Drops a table with all its rows, for good when this returns.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], [`Error::TableInUse`], and those of files and
+    /// pages.
+    pub fn drop_table(&self, name: &str) -> Result<(), Error> {
+        self.system.drop_table(name)
+    }
+
+    /// The tables, in the order of their names.
+    pub fn tables(&self) -> Vec<TableSchema> {
+        let tables = self.system.catalog.all();
+        tables.iter().map(|table| table.schema.clone()).collect()
+    }
+
+    /// Takes away what nobody can see any more, up to about `records` changes.
+    /// Returns how many; 0 when nothing is left that could go now.
+    ///
+    /// # Errors
+    /// [`Error::Pages`].
+    pub fn purge(&self, records: usize) -> Result<usize, Error> {
+        self.system.purge(records)
+    }
+
+    /// Makes all commits durable that did not wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Pages`].
+    pub fn sync(&self) -> Result<(), Error> {
+        self.system.sync_commits()
+    }
+
+    /// Walks everything: pages and their checksums, the order of trees, rows
+    /// against index entries, undo, which pages are in use. Transactions may be
+    /// open and read; changes wait until it ends.
+    ///
+    /// # Errors
+    /// [`Error::Pages`] if the store has failed. What is damaged is a finding.
+    pub fn check(&self) -> Result<CheckReport, Error> {
+        self.system.check()
+    }
+
+    /// What opening it had to do: redo, and transactions rolled back.
+    pub fn recovery(&self) -> (&RecoveryReport, u32) {
+        (&self.report, self.rolled_back)
+    }
+
+    /// Counts of all that happened since it was opened.
+    pub fn statistics(&self) -> StoreStatistics {
+        let system = &self.system;
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        StoreStatistics {
+            pages: system.backing.statistics(),
+            committed: read(&system.counters.committed),
+            rolled_back: read(&system.counters.rolled_back),
+            conflicts: read(&system.counters.conflicts),
+            deadlocks: read(&system.counters.deadlocks),
+            writing: system.views.active() as u64,
+            views: system.views.open_count() as u64,
+            locks: system.locks.held() as u64,
+            undo_slots: system.slots.owned().into(),
+            unpurged: system.purge.waiting() as u64,
+            purged: read(&system.counters.purged),
+        }
+    }
+
+    /// Makes commits durable, writes everything that is changed and ends.
+    /// Dropping it does the same, but says nothing of errors.
+    ///
+    /// # Errors
+    /// [`Error::Pages`]: what was committed durably is in the log.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.stop();
+        self.system.sync_commits()
+    }
+
+    fn stop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            worker.stop.store(true, Ordering::Release);
+            self.system.purge.wake();
+            // If it panicked there is nothing that it could still do.
+            let _ = worker.thread.join();
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.stop();
+        // Whoever wants to know closes it.
+        let _ = self.system.sync_commits();
+    }
+}
+
+fn make_master(pages: &PageStore) -> Result<(), Error> {
+    let master = System::create(pages, SYSTEM_SPACE)?;
+    assert_eq!(master, MASTER, "the first page of a tablespace is fixed");
+    Ok(pages.make_durable(pages.log().end())?)
+}
+
+/// Until it is stopped. After an error the next round tries again; a store that
+/// has failed tells whoever uses it.
+fn work(system: &System<PageStore>, stop: &AtomicBool, purges: bool) {
+    let mut synced = Instant::now();
+    let mut durable = Lsn::default();
+    while !stop.load(Ordering::Acquire) {
+        system.purge.wait(PURGE_INTERVAL);
+        while purges
+            && !stop.load(Ordering::Acquire)
+            && synced.elapsed() < SYNC_INTERVAL
+            && system.purge(PURGE_RECORDS).is_ok_and(|count| count > 0)
+        {}
+        if synced.elapsed() >= SYNC_INTERVAL {
+            synced = Instant::now();
+            let last = Lsn(system.last_commit.load(Ordering::Acquire));
+            if last > durable && system.sync_commits().is_ok() {
+                durable = last;
+            }
+        }
+    }
+}
