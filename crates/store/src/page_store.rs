@@ -272,10 +272,9 @@ impl PageStore {
         self.core.drop_segment(segment)
     }
 
-    /// The pages of a segment, ascending.
+    /// The pages of a segment, ascending. No mini-transaction is running.
     pub(crate) fn pages_of(&self, segment: SegmentId) -> Vec<u32> {
-        let space = self.core.spaces.get(segment.space);
-        space.map_or_else(Vec::new, |space| space.map.lock().pages_of(segment.number))
+        self.core.pages_of(segment)
     }
 
     /// Counts of all that happened since it was opened.

@@ -159,6 +159,27 @@ impl Core {
         Ok(())
     }
 
+    /// The pages of a segment, ascending. No mini-transaction is running.
+    pub(crate) fn pages_of(&self, segment: SegmentId) -> Vec<u32> {
+        let Some(space) = self.spaces.get(segment.space) else {
+            return Vec::new();
+        };
+        let page_bytes = self.pool.page_bytes();
+        let index = segment.number / layout::segments_per_page(page_bytes);
+        let (mut pages, table) = {
+            let map = space.map.lock();
+            let table = map.segment_pages.get(index as usize).copied();
+            (map.pages_of(segment.number), table)
+        };
+        if let Some(table) = table {
+            let id = PageId::new(space.id, table);
+            let page = self.pool.shared(id).expect("space pages stay in memory");
+            pages.extend(SegmentEntry::of(segment.number, page_bytes).fragments(&page));
+        }
+        pages.sort_unstable();
+        pages
+    }
+
     /// Frees a segment's single pages and its entry in the table, as one.
     fn free_entry(&self, space: &Arc<Space>, segment: SegmentId) -> Result<(), PagesError> {
         let page_bytes = self.pool.page_bytes();

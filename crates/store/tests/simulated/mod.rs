@@ -1,0 +1,110 @@
+//! A store on a simulated disk.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use iolane::{Arena, Engine, SimulatedDisk};
+use iolane_store::{DirectoryLock, Names, PageStoreOptions, StoreOptions};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where the store is on the disk.
+pub const DIRECTORY: &str = "store";
+
+/// The names of a simulated disk, which has no directories.
+pub struct DiskNames(pub SimulatedDisk);
+
+impl fmt::Debug for DiskNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DiskNames")
+    }
+}
+
+impl Names for DiskNames {
+    fn make_directory(&self, _directory: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.0.names().iter().any(|name| Path::new(name) == path)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let names = self.0.names().into_iter().map(PathBuf::from);
+        Ok(names.filter(|name| name.starts_with(directory)).collect())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
+    fn sync(&self, _directory: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, _directory: &Path) -> io::Result<Option<DirectoryLock>> {
+        Ok(Some(Box::new(())))
+    }
+}
+
+/// Small pages, the smallest pool and log that there can be.
+fn pages() -> PageStoreOptions {
+    PageStoreOptions {
+        page_bytes: 4096,
+        pool_bytes: 128 * 4096,
+        log_bytes: 1 << 20,
+        ..PageStoreOptions::default()
+    }
+}
+
+/// Memory for one store after the other.
+pub fn arena() -> Arena {
+    let bytes = pages().arena_bytes();
+    Arena::builder().bytes(bytes).build().unwrap()
+}
+
+/// How a store on `disk` is opened.
+pub fn options(disk: &SimulatedDisk, arena: &Arena) -> StoreOptions {
+    StoreOptions {
+        pages: PageStoreOptions {
+            names: Arc::new(DiskNames(disk.clone())),
+            arena: Some(arena.clone()),
+            ..pages()
+        },
+        engine: Some(Arc::new(Engine::builder().simulated(disk).build().unwrap())),
+        lock_timeout: Duration::from_secs(20),
+        undo_slots: 4,
+        purge_thread: false,
+        ..StoreOptions::default()
+    }
+}
+
+/// Numbers by seed: splitmix64 (Vigna 2015).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// A number from the environment.
+pub fn setting(name: &str, default: u64) -> u64 {
+    let set = std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let value = set.unwrap_or(default);
+    println!("{name}={value}");
+    value
+}
