@@ -91,6 +91,9 @@ struct UndoSeen {
     transactions: HashSet<u64>,
     /// Long values of old versions, by table.
     long: HashMap<u64, Vec<OverflowRef>>,
+    /// Long values that transactions which have not ended have written: of
+    /// versions, or of what is being rolled back. By transaction, with table.
+    written: HashMap<u64, Vec<(u64, OverflowRef)>>,
     /// All pages.
     pages: Vec<u32>,
 }
@@ -204,16 +207,26 @@ impl<B: Backing> System<B> {
 impl UndoSeen {
     fn note(&mut self, record: &Record<'_>) {
         self.transactions.insert(record.trx);
-        if let Body::Row {
-            table,
-            before: Some(before),
-            ..
-        } = record.body
-            && let Some(value) = before.long()
-            && !record.undone
-            && value.page != 0
-        {
-            self.long.entry(table).or_default().push(value);
+        if record.undone {
+            return;
+        }
+        match record.body {
+            Body::Row {
+                table,
+                before: Some(before),
+                ..
+            } => {
+                let value = before.long().filter(|value| value.page != 0);
+                self.long.entry(table).or_default().extend(value);
+            }
+            Body::Row { before: None, .. } => {}
+            Body::Long { table, value } => {
+                let written = self.written.entry(record.trx).or_default();
+                written.push((table, value));
+            }
+            Body::End { .. } => {
+                self.written.remove(&record.trx);
+            }
         }
     }
 }

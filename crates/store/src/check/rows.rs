@@ -2,11 +2,13 @@
 
 use super::{CheckReport, UndoSeen};
 use crate::backing::Backing;
+use crate::overflow::OverflowRef;
 use crate::system::System;
 use crate::table::{SecondaryIndex, Table};
 use crate::tree::Direction;
 use crate::txn::version::{Version, VersionRef};
 use crate::txn::{Error, View};
+use std::collections::HashSet;
 use std::ops::Bound;
 
 impl<B: Backing> System<B> {
@@ -22,15 +24,20 @@ impl<B: Backing> System<B> {
             let place = format!("{place}, index {}", index.name);
             self.check_tree(&place, &index.tree, &[], report)?;
         }
-        let mut long = self.description_pages(table)?;
+        let mut long: Vec<OverflowRef> = undo.long.get(&table.id).cloned().unwrap_or_default();
         if let Err(error) = self.check_rows(table, undo, &mut long, report) {
             report.note_error(&place, error)?;
         }
-        for &value in undo.long.get(&table.id).into_iter().flatten() {
+        let known: HashSet<u32> = long.iter().map(|value| value.page).collect();
+        let written = undo.written.values().flatten();
+        let written = written.filter(|(of, value)| *of == table.id && !known.contains(&value.page));
+        long.extend(written.map(|&(_, value)| value));
+        let mut pages = self.description_pages(table)?;
+        for value in long {
             match table.long.pages_of(&self.backing, value) {
-                Ok(pages) => {
-                    let all = pages.lists.iter().chain(&pages.data);
-                    long.extend(all.map(|page| page.page));
+                Ok(found) => {
+                    let all = found.lists.iter().chain(&found.data);
+                    pages.extend(all.map(|page| page.page));
                 }
                 Err(error) => report.note_error(&place, error.into())?,
             }
@@ -38,7 +45,7 @@ impl<B: Backing> System<B> {
         self.compare_pages(
             &format!("{place}, long values"),
             table.long.segment,
-            long,
+            pages,
             report,
         );
         for index in &table.indexes {
@@ -55,7 +62,7 @@ impl<B: Backing> System<B> {
         &self,
         table: &Table,
         undo: &UndoSeen,
-        long: &mut Vec<u32>,
+        long: &mut Vec<OverflowRef>,
         report: &mut CheckReport,
     ) -> Result<(), Error> {
         let place = format!("table {}", table.name());
@@ -77,11 +84,7 @@ impl<B: Backing> System<B> {
                 report.note_error(&format!("{place}, row {key:02x?}"), error)?;
                 continue;
             }
-            if let Some(value) = newest.long() {
-                let pages = table.long.pages_of(&self.backing, value)?;
-                let all = pages.lists.iter().chain(&pages.data);
-                long.extend(all.map(|page| page.page));
-            }
+            long.extend(newest.long());
         }
         Ok(())
     }

@@ -118,15 +118,18 @@ impl<B: Backing> System<B> {
             let reason = "a row is not as its transaction left it".to_owned();
             return Err(damaged(table, reason));
         };
+        let oldest = self.views.open_oldest();
         if !newest.is_deleted() {
             let row = self.row(table, key, &newest)?;
             let entries = self.entries_of(table, &row, key)?;
-            let oldest = self.views.open_oldest();
             for (index, entry) in table.indexes.iter().zip(&entries) {
                 self.remove_entry(table, index, entry, key, undoing.at, &oldest.view)?;
             }
         }
         let expected = newest.encoded();
+        // A deleted row that nobody can see: purge may have left it because it
+        // was there again, and will not come back to it.
+        let before = before.filter(|before| !(before.is_deleted() && oldest.view.sees(before.trx)));
         let restored = before.map(Version::encoded);
         let modified = table.rows.modify(
             &self.backing,
