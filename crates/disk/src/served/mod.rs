@@ -1,9 +1,9 @@
 //! Modelled disks in real time.
 //!
 //! ```text
-//!                                 /-> Queue(Model)   when
-//!  kernel --FUSE--> fuse -> Server
-//!                                 \-> Medium         what
+//!  kernel --FUSE--> fuse  \            /-> Queue(Model)   when
+//!                          -> Server --
+//!  client --NBD---> nbd   /            \-> Medium         what
 //! ```
 //!
 //! A transport's thread hands an operation to the [`Server`], which stamps it,
@@ -38,6 +38,7 @@ mod contents;
 mod expected;
 pub mod fuse;
 mod lead;
+pub mod nbd;
 mod queue;
 mod server;
 mod statistics;

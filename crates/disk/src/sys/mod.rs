@@ -4,10 +4,12 @@ mod clock;
 mod lock;
 mod mount;
 mod priority;
+mod send;
 mod timer;
 
 pub use clock::now_ns;
 pub use lock::{Locking, lock_exclusively};
 pub use mount::{Unmount, unmount};
 pub use priority::go_first;
+pub use send::send_now;
 pub use timer::Timer;
