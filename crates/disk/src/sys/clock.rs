@@ -1,6 +1,6 @@
 //! The clock that everything served goes by.
 
-/// `CLOCK_MONOTONIC` in nanoseconds: the clock of [`Timer`](super::Timer).
+/// `CLOCK_MONOTONIC` in nanoseconds.
 pub fn now_ns() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
