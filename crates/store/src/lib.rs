@@ -5,6 +5,7 @@
 pub mod access;
 mod attempt;
 mod backing;
+mod backup;
 mod catalog;
 mod check;
 mod core;
@@ -14,6 +15,7 @@ mod failure;
 mod files;
 mod flush;
 pub mod ids;
+mod load;
 pub mod log;
 mod master;
 mod mini;

@@ -16,7 +16,7 @@ type Table = BTreeMap<i64, Row>;
 type State = BTreeMap<String, Table>;
 
 /// Steps of the workload, each a commit or a table that comes or goes.
-const STEPS: u64 = 60;
+const STEPS: u64 = 120;
 /// One image in so many is recovered on a disk that fails again.
 const TWICE_ONE_IN: u64 = 40;
 /// So often.
@@ -137,7 +137,13 @@ fn step(store: &Store, random: &mut Random, state: &mut State) {
 /// Runs the workload, and returns the states after 0, 1, 2 ... commits.
 fn run(disk: &SimulatedDisk, arena: &Arena, seed: u64) -> Vec<State> {
     let recorder: &Recorder = disk.recorder().unwrap();
-    let store = Store::create(DIRECTORY, &options(disk, arena)).unwrap();
+    let mut store = Store::create(DIRECTORY, &options(disk, arena)).unwrap();
+    let (mut flushed, mut purged) = (0, 0);
+    let mut note = |store: &Store| {
+        let statistics = store.statistics();
+        flushed += statistics.pages.flush.pages;
+        purged += statistics.purged;
+    };
     recorder.mark(0);
     let mut random = Random(seed);
     let mut states = vec![State::new()];
@@ -146,6 +152,11 @@ fn run(disk: &SimulatedDisk, arena: &Arena, seed: u64) -> Vec<State> {
         step(&store, &mut random, &mut state);
         states.push(state);
         recorder.mark(number);
+        if random.below(15) == 0 {
+            note(&store);
+            store.close().unwrap();
+            store = Store::open(DIRECTORY, &options(disk, arena)).unwrap();
+        }
         if random.below(10) == 0 {
             // One that is running when the power fails, for a while.
             let names: Vec<String> = states.last().unwrap().keys().cloned().collect();
@@ -157,10 +168,11 @@ fn run(disk: &SimulatedDisk, arena: &Arena, seed: u64) -> Vec<State> {
             }
         }
     }
-    let statistics = store.statistics();
-    println!("{statistics:?}");
+    note(&store);
+    drop(store);
     // Without these, half of recovery would not be tested.
-    assert!(statistics.pages.flush.pages > 0 && statistics.purged > 0);
+    println!("{flushed} pages flushed, {purged} records purged");
+    assert!(flushed > 30 && purged > 100);
     states
 }
 
@@ -258,7 +270,7 @@ fn examine(image: &Image, arena: &Arena, states: &[State], seed: u64) -> Result<
 #[test]
 fn every_power_cut_leaves_what_was_committed() {
     let seed = setting("IOLANE_TEST_SEED", 20_261_120);
-    let count = setting("IOLANE_CRASH_IMAGES", 1500);
+    let count = setting("IOLANE_CRASH_IMAGES", 2000);
     let arena = arena();
     let disk = SimulatedDisk::builder()
         .seed(seed)
