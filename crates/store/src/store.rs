@@ -330,12 +330,14 @@ impl Store {
         self.system.purge(records)
     }
 
-    /// Makes all commits durable that did not wait for it.
+    /// Makes all that was changed until now durable in the log, commits above
+    /// all that did not wait for it.
     ///
     /// # Errors
     /// [`Error::Pages`].
     pub fn sync(&self) -> Result<(), Error> {
-        self.system.sync_commits()
+        let pages = &self.system.backing;
+        Ok(pages.make_durable(pages.log().end())?)
     }
 
     /// Walks everything: pages and their checksums, the order of trees, rows

@@ -10,13 +10,15 @@ use iolane_store::data::{Column, ColumnType, Index, Row, TableSchema, Value};
 use iolane_store::{Direction, Error, Store, Transaction};
 use simulated::*;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 type Table = BTreeMap<i64, Row>;
 /// What a store holds after so many commits.
 type State = BTreeMap<String, Table>;
 
 /// Steps of the workload, each a commit or a table that comes or goes.
-const STEPS: u64 = 120;
+const STEPS: u64 = 80;
 /// One image in so many is recovered on a disk that fails again.
 const TWICE_ONE_IN: u64 = 40;
 /// So often.
@@ -136,44 +138,57 @@ fn step(store: &Store, random: &mut Random, state: &mut State) {
 
 /// Runs the workload, and returns the states after 0, 1, 2 ... commits.
 fn run(disk: &SimulatedDisk, arena: &Arena, seed: u64) -> Vec<State> {
-    let recorder: &Recorder = disk.recorder().unwrap();
-    let mut store = Store::create(DIRECTORY, &options(disk, arena)).unwrap();
-    let (mut flushed, mut purged) = (0, 0);
-    let mut note = |store: &Store| {
-        let statistics = store.statistics();
-        flushed += statistics.pages.flush.pages;
-        purged += statistics.purged;
-    };
-    recorder.mark(0);
     let mut random = Random(seed);
     let mut states = vec![State::new()];
-    for number in 1..=STEPS {
-        let mut state = states.last().unwrap().clone();
-        step(&store, &mut random, &mut state);
-        states.push(state);
-        recorder.mark(number);
-        if random.below(15) == 0 {
-            note(&store);
-            store.close().unwrap();
-            store = Store::open(DIRECTORY, &options(disk, arena)).unwrap();
-        }
-        if random.below(10) == 0 {
-            // One that is running when the power fails, for a while.
-            let names: Vec<String> = states.last().unwrap().keys().cloned().collect();
-            if let Some(name) = names.first() {
-                let mut running = store.begin();
-                let mut table = states.last().unwrap()[name].clone();
-                change(&mut random, &mut running, name, &mut table, 8);
-                drop(running);
+    let mut store = Store::create(DIRECTORY, &options(disk, arena)).unwrap();
+    disk.recorder().unwrap().mark(0);
+    while states.len() as u64 <= STEPS {
+        run_until_closed(disk, &store, &mut random, &mut states);
+        store.close().unwrap();
+        store = Store::open(DIRECTORY, &options(disk, arena)).unwrap();
+        assert_eq!(store.recovery().0.records, 0, "a checkpoint ends a log");
+    }
+    states
+}
+
+/// Some steps, while another thread writes the log: so that it ends within
+/// what belongs together, too.
+fn run_until_closed(
+    disk: &SimulatedDisk,
+    store: &Store,
+    random: &mut Random,
+    states: &mut Vec<State>,
+) {
+    let recorder: &Recorder = disk.recorder().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                store.sync().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        for _ in 0..5 + random.below(15) {
+            let mut state = states.last().unwrap().clone();
+            step(store, random, &mut state);
+            states.push(state);
+            recorder.mark(states.len() as u64 - 1);
+            if random.below(10) == 0 {
+                // One that is running when the power fails, for a while.
+                let newest = states.last().unwrap();
+                if let Some((name, table)) = newest.iter().next() {
+                    let mut running = store.begin();
+                    change(random, &mut running, name, &mut table.clone(), 8);
+                }
+            }
+            if random.below(4) == 0 {
+                // Time for the flusher, to write pages that are not committed.
+                std::thread::sleep(Duration::from_millis(15));
             }
         }
-    }
-    note(&store);
-    drop(store);
-    // Without these, half of recovery would not be tested.
-    println!("{flushed} pages flushed, {purged} records purged");
-    assert!(flushed > 30 && purged > 100);
-    states
+        stop.store(true, Ordering::Relaxed);
+        writer.join().unwrap();
+    });
 }
 
 /// What an open store holds, read in the order of every index.
