@@ -43,6 +43,8 @@ enum Place {
     Bench,
     /// `iolane disk NAME`
     Disk,
+    /// `iolane store NAME`
+    Store,
 }
 
 impl Place {
@@ -51,6 +53,7 @@ impl Place {
             Self::Top => format!("iolane {name}"),
             Self::Bench => format!("iolane bench {name}"),
             Self::Disk => format!("iolane disk {name}"),
+            Self::Store => format!("iolane store {name}"),
         }
     }
 }
@@ -78,8 +81,26 @@ pub fn disk_action<A: Args + 'static>(
     about: &'static str,
     act: fn(A, &Session) -> Result<String, Failure>,
 ) -> BenchCommand {
+    action(Place::Disk, name, about, act)
+}
+
+/// The same for a command of `iolane store`.
+pub fn store_action<A: Args + 'static>(
+    name: &'static str,
+    about: &'static str,
+    act: fn(A, &Session) -> Result<String, Failure>,
+) -> BenchCommand {
+    action(Place::Store, name, about, act)
+}
+
+fn action<A: Args + 'static>(
+    place: Place,
+    name: &'static str,
+    about: &'static str,
+    act: fn(A, &Session) -> Result<String, Failure>,
+) -> BenchCommand {
     BenchCommand {
-        place: Place::Disk,
+        place,
         command: A::augment_args(Command::new(name))
             .about(about)
             .long_about(None),
@@ -177,6 +198,11 @@ fn command(commands: &[BenchCommand]) -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(at(Place::Disk));
+    let store = Command::new("store")
+        .about("Tables in files: load, print, check, copy")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(at(Place::Store));
     Command::new("iolane")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Prioritized asynchronous I/O for databases: measure a disk, and what priorities gain on it")
@@ -186,6 +212,7 @@ fn command(commands: &[BenchCommand]) -> Command {
         .subcommands(at(Place::Top))
         .subcommand(bench)
         .subcommand(disk)
+        .subcommand(store)
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 good, 1 usage, 2 set-up, 3 run-time. Standard output carries results only; \
@@ -201,6 +228,7 @@ fn dispatch(
     let chosen = match matches.subcommand() {
         Some(("bench", matches)) => matches.subcommand().map(|chosen| (Place::Bench, chosen)),
         Some(("disk", matches)) => matches.subcommand().map(|chosen| (Place::Disk, chosen)),
+        Some(("store", matches)) => matches.subcommand().map(|chosen| (Place::Store, chosen)),
         other => other.map(|chosen| (Place::Top, chosen)),
     };
     let Some((entry, matches)) = chosen.and_then(|(place, (name, matches))| {
@@ -389,7 +417,9 @@ fn print(stdout: &mut dyn Write, text: &str) -> u8 {
 }
 
 fn fail(stdout: &mut dyn Write, json: bool, failure: &Failure) -> u8 {
-    if json {
+    if let Failure::Found { result, .. } = failure {
+        print(stdout, result);
+    } else if json {
         print(stdout, &format!("{:#}\n", failure.document()));
     }
     complain(failure);

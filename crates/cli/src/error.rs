@@ -52,6 +52,16 @@ pub enum Failure {
     Transfer { what: String, source: io::Error },
     #[error("stopped by {signal} before the end; nothing was left behind")]
     Interrupted { signal: &'static str },
+    /// Something else went wrong on the way.
+    #[error("{message}")]
+    Course { message: String, remedy: String },
+    /// It ran to its end and found what should not be; the result says what.
+    #[error("{message}")]
+    Found {
+        result: String,
+        message: String,
+        remedy: String,
+    },
     /// A defect of this program.
     #[error("internal error: {message}")]
     Internal { message: String },
@@ -72,6 +82,13 @@ impl Failure {
         }
     }
 
+    pub fn course(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Course {
+            message: message.into(),
+            remedy: remedy.into(),
+        }
+    }
+
     pub fn transfer(what: impl Into<String>, source: io::Error) -> Self {
         Self::Transfer {
             what: what.into(),
@@ -85,16 +102,21 @@ impl Failure {
             Self::Target(error) => error.kind(),
             Self::Scheduler(error) => error.kind(),
             Self::Setup { .. } | Self::Output { .. } => Kind::Setup,
-            Self::Transfer { .. } | Self::Interrupted { .. } | Self::Internal { .. } => {
-                Kind::Runtime
-            }
+            Self::Transfer { .. }
+            | Self::Interrupted { .. }
+            | Self::Course { .. }
+            | Self::Found { .. }
+            | Self::Internal { .. } => Kind::Runtime,
         }
     }
 
     /// What the user can do about it.
     pub fn remedy(&self) -> String {
         match self {
-            Self::Usage { remedy, .. } | Self::Setup { remedy, .. } => remedy.clone(),
+            Self::Usage { remedy, .. }
+            | Self::Setup { remedy, .. }
+            | Self::Course { remedy, .. }
+            | Self::Found { remedy, .. } => remedy.clone(),
             Self::Target(error) => error.remedy(),
             Self::Scheduler(error) => error.remedy(),
             Self::Output { .. } => "Name a file in a directory that you may write to.".to_owned(),

@@ -17,6 +17,7 @@ pub mod inflight;
 pub mod kernel_scheduler;
 pub mod output;
 pub mod session;
+pub mod store;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod system;

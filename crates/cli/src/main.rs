@@ -15,6 +15,7 @@ use iolane_cli::disk::verify::{self, Verify};
 use iolane_cli::disk::{describe, serve};
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::text::Style;
+use iolane_cli::store::{create, dump, load, scan, upkeep};
 use iolane_cli::system::SystemPaths;
 
 fn main() -> ExitCode {
@@ -34,6 +35,14 @@ fn main() -> ExitCode {
             app::disk_action(describe::SHOW, describe::SHOW_ABOUT, describe::show),
             app::disk_action(serve::NAME, serve::ABOUT, serve::serve),
             app::disk::<Verify>(verify::measure),
+            app::store_action(create::NAME, create::ABOUT, create::create),
+            app::store_action(load::NAME, load::ABOUT, load::load),
+            app::store_action(scan::SCAN, scan::SCAN_ABOUT, scan::scan),
+            app::store_action(scan::RANGE, scan::RANGE_ABOUT, scan::range),
+            app::store_action(upkeep::CHECK, upkeep::CHECK_ABOUT, upkeep::check),
+            app::store_action(upkeep::STATS, upkeep::STATS_ABOUT, upkeep::stats),
+            app::store_action(upkeep::BACKUP, upkeep::BACKUP_ABOUT, upkeep::backup),
+            app::store_action(dump::NAME, dump::ABOUT, dump::dump),
         ],
         &arguments,
         Surroundings {

@@ -13,4 +13,5 @@ pub mod list;
 pub mod mix;
 pub mod rate;
 pub mod size;
+pub mod store;
 pub mod sweep;

@@ -1,0 +1,198 @@
+//! Stores that are missing, locked, damaged, foreign or read-only.
+
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+
+use iolane_testing::skipped;
+
+use crate::{PERSON, Place, complaint, overwrite};
+
+#[test]
+fn stores_that_are_not_there_or_there_already() {
+    let place = Place::new();
+    place.people("s");
+    fs::create_dir(place.path("empty")).unwrap();
+    place.write("file", "x");
+    let said = place.bad(&["check", "empty"], 2);
+    assert!(
+        said.starts_with("empty is no store: it has no redo.log"),
+        "{said}"
+    );
+    assert_eq!(
+        fs::read_dir(place.path("empty")).unwrap().count(),
+        0,
+        "nothing was left"
+    );
+    assert!(
+        place
+            .bad(&["check", "nothing"], 2)
+            .starts_with("there is no store nothing")
+    );
+    place.bad(&["check", "file"], 2);
+    assert!(place.bad(&["create", "s"], 2).contains("exists already"));
+    assert!(place.bad(&["create", "file"], 2).contains("file"));
+    assert!(
+        place
+            .bad(&["backup", "s", "empty/../s"], 2)
+            .contains("exists already")
+    );
+    let said = place.bad(&["create", "s", "--add", "--table", PERSON], 2);
+    assert!(
+        said.contains("there is already a table \"person\""),
+        "{said}"
+    );
+    assert_eq!(
+        place.good(&["scan", "s", "person"]).lines().count(),
+        7,
+        "as before"
+    );
+}
+
+#[test]
+fn a_store_that_is_open_elsewhere_is_left_alone() {
+    let place = Place::new();
+    place.create("s");
+    let mut child = place.loading("s", "transactions");
+    for arguments in [
+        &["check", "s"][..],
+        &["scan", "s", "person"],
+        &["backup", "s", "t"],
+    ] {
+        let said = place.bad(arguments, 2);
+        assert!(said.starts_with("s is open in another process"), "{said}");
+    }
+    drop(child.stdin.take());
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert!(text.starts_with("3 rows loaded into person in "), "{text}");
+    assert!(child.wait().unwrap().success());
+    place.good(&["check", "s"]);
+}
+
+#[test]
+fn foreign_and_truncated_files_are_named() {
+    let place = Place::new();
+    let spoil = |name: &str, spoil: &dyn Fn(&Path)| {
+        let store = format!("store-{name}");
+        let _ = fs::remove_dir_all(place.path(&store));
+        place.people(&store);
+        let path = match name {
+            "table" => place.table_file(&store),
+            name => place.path(&store).join(name),
+        };
+        if name != "doublewrite" {
+            place.lose_copies(&store);
+        }
+        spoil(&path);
+        let output = place.run(&["scan", &store, "person"]);
+        let code = output.status.code().unwrap();
+        assert!(code == 2 || code == 3, "{name}");
+        let said = complaint(&output, code, name);
+        assert!(output.stdout.is_empty() || code == 3, "{name}");
+        said
+    };
+    let foreign = |path: &Path| fs::write(path, vec![b'x'; 1 << 20]).unwrap();
+    for name in ["redo.log", "doublewrite", "system.ts", "table"] {
+        let said = spoil(name, &foreign);
+        assert!(
+            said.contains("is no") && !said.contains("internal"),
+            "{name}: {said}"
+        );
+    }
+    let cut = |path: &Path| {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.set_len(64 << 10).unwrap();
+    };
+    let said = spoil("redo.log", &cut);
+    assert!(
+        said.contains("truncated") && said.contains("redo.log"),
+        "{said}"
+    );
+    let said = spoil("table", &|path| fs::remove_file(path).unwrap());
+    assert!(
+        said.contains("cannot") || said.contains("no tablespace"),
+        "{said}"
+    );
+}
+
+#[test]
+fn findings_are_listed_and_end_with_3() {
+    let place = Place::new();
+    place.good(&[
+        "create",
+        "s",
+        "--table",
+        "t(a integer, b text, primary key(a))",
+        "--log-size",
+        "8m",
+    ]);
+    let row = |number: u32| format!("{number},{}\n", "x".repeat(100));
+    let rows: String = (0..2000).map(row).collect();
+    place.write("t.csv", &format!("a,b\n{rows}"));
+    place.good(&["load", "s", "t", "t.csv"]);
+    let clean: serde_json::Value =
+        serde_json::from_str(&place.good(&["check", "s", "--output-format", "json"])).unwrap();
+    assert_eq!(
+        (&clean["clean"], &clean["rows"]),
+        (&true.into(), &2000.into())
+    );
+    // Pages of rows, behind those that describe the file.
+    let table = place.table_file("s");
+    for page in 5..12 {
+        overwrite(&table, page * 16384 + 9000, b"damage");
+    }
+    place.lose_copies("s");
+    let said = place.bad(&["check", "s"], 3);
+    assert!(said.contains("finding"), "{said}");
+    let output = place.run(&["check", "s", "--output-format", "json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["schema"], "iolane.store.check/1");
+    assert_eq!(document["clean"], false);
+    assert!(!document["findings"].as_array().unwrap().is_empty());
+    let said = place.bad(&["scan", "s", "t"], 3);
+    assert!(said.contains("iolane store check"), "{said}");
+}
+
+#[test]
+fn a_store_that_may_not_be_written_says_so() {
+    const NOBODY: u32 = 65534;
+    let place = Place::new();
+    place.people("s");
+    let allow =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    for file in fs::read_dir(place.path("s")).unwrap() {
+        allow(&file.unwrap().path(), 0o444);
+    }
+    allow(&place.path("s"), 0o555);
+    allow(place.root.path(), 0o755);
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.uid(NOBODY).gid(NOBODY).output()
+    };
+    // Others may not run the program where it was built.
+    match run(&["--help"]) {
+        Ok(output) if output.status.success() => {}
+        _ => return skipped("the program cannot be run as another user here"),
+    }
+    let output = run(&["scan", "s", "person"]).unwrap();
+    let said = complaint(&output, 2, "scan");
+    assert!(
+        said.contains("ermission denied") && said.contains("may write to"),
+        "{said}"
+    );
+    let output = run(&["create", "new"]).unwrap();
+    let said = complaint(&output, 2, "create");
+    assert!(
+        said.contains("ermission denied") && said.contains("new"),
+        "{said}"
+    );
+}
