@@ -6,7 +6,8 @@
 //! | 34 | 2 | prefix: how many first bytes all compared keys share |
 //! | 36 | 4 | heap: where the lowest record begins |
 //! | 40 | 4 | holes: bytes of the heap that are no record's |
-//! | 44 | 4 | 0, reserved |
+//! | 44 | 2 | slot of the last single insert |
+//! | 46 | 2 | run: how many of the last inserts each came right behind the one before |
 //! | 48 | 16 | first bytes of the prefix |
 //! | 64 | 8 each | slots, in the order of the keys: head (4, big-endian), offset (2), length (2) |
 //! | | | free |
@@ -37,6 +38,8 @@ const COUNT: usize = 32;
 const PREFIX: usize = 34;
 const HEAP: usize = 36;
 const HOLES: usize = 40;
+const LAST_SLOT: usize = 44;
+const RUN: usize = 46;
 const PREFIX_COPY: usize = 48;
 const PREFIX_COPY_BYTES: usize = 16;
 
@@ -240,6 +243,16 @@ impl<'a> Slotted<'a> {
     /// Bytes that more records and slots may take.
     pub fn free_bytes(&self) -> usize {
         capacity(self.page.len()).saturating_sub(self.used_bytes())
+    }
+
+    /// How many inserts in a row a record before `slot` would carry on, each
+    /// right behind the one before.
+    pub fn run_before(&self, slot: usize) -> usize {
+        if slot == usize::from(get_u16(self.page, LAST_SLOT)) + 1 {
+            get_u16(self.page, RUN).into()
+        } else {
+            0
+        }
     }
 
     /// The first slot whose key is compared with others.
