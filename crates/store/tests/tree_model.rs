@@ -422,6 +422,10 @@ fn ranges_end_where_they_say() {
                 visited.extend(cursor.leaf());
                 visited.dedup();
             }
+            if direction == Direction::Forward {
+                let leaf = fixture.tree.leaf_number(&fixture.pages, key);
+                assert_eq!(leaf.ok(), visited.first().copied());
+            }
             let mut named = Vec::new();
             let mut walk = fixture.tree.leaves(lower, upper, direction);
             while walk.next(&fixture.pages, &mut named).unwrap() {}
