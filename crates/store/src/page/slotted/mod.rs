@@ -94,6 +94,13 @@ pub fn branch_record(key: &[u8], child: PageId, out: &mut Vec<u8>) {
     leaf_record(key, &child.page.to_le_bytes(), out);
 }
 
+/// The key of a record and what follows it, empty if it is none.
+pub(crate) fn record_parts(record: &[u8]) -> (&[u8], &[u8]) {
+    let key = record_key(record);
+    let rest = record.get(KEY_LENGTH_BYTES + key.len()..);
+    (key, rest.unwrap_or(&[]))
+}
+
 /// The key of a record, empty if it is none.
 fn record_key(record: &[u8]) -> &[u8] {
     let Some((length, rest)) = record.split_first_chunk::<KEY_LENGTH_BYTES>() else {
@@ -183,8 +190,11 @@ impl<'a> Slotted<'a> {
         slot_head(&self.slots[slot])
     }
 
-    /// Where a record lies.
-    fn span(&self, slot: usize) -> std::ops::Range<usize> {
+    /// Where in the page a record lies.
+    ///
+    /// # Panics
+    /// Beyond the last.
+    pub(crate) fn span(&self, slot: usize) -> std::ops::Range<usize> {
         let [.., a, b, c, d] = self.slots[slot];
         let offset = usize::from(u16::from_le_bytes([a, b]));
         offset..offset + usize::from(u16::from_le_bytes([c, d]))
@@ -211,9 +221,7 @@ impl<'a> Slotted<'a> {
     /// # Panics
     /// Beyond the last.
     pub fn value(&self, slot: usize) -> &'a [u8] {
-        let record = self.record(slot);
-        let key = record_key(record);
-        record.get(KEY_LENGTH_BYTES + key.len()..).unwrap_or(&[])
+        record_parts(self.record(slot)).1
     }
 
     /// Where in the page the value of a slot begins.
