@@ -433,3 +433,35 @@ fn ranges_end_where_they_say() {
         }
     }
 }
+
+/// Offsets up to the last byte of the largest page, and of the default one.
+#[test]
+fn large_pages_do_the_same() {
+    for page_bytes in [16 << 10, 64 << 10] {
+        let fixture = Fixture::new(MemoryOptions {
+            page_bytes,
+            log: true,
+            ..common::SMALL
+        });
+        let (tree, pages) = (&fixture.tree, &fixture.pages);
+        let mut random = Random(page_bytes as u64);
+        let mut model = Model::new();
+        for step in 0..3000u32 {
+            let number = random.below(900);
+            let mut key = number.to_be_bytes().to_vec();
+            key.resize(8 + number as usize % 7 * 100, 3);
+            if random.below(4) == 0 {
+                let existed = tree.remove(pages, &key).unwrap();
+                assert_eq!(existed, model.remove(&key).is_some());
+            } else {
+                let most = iolane_store::tree::Tree::value_bytes_max(pages, key.len());
+                let value = vec![step as u8; random.below(most as u64 / 8) as usize];
+                tree.put(pages, &key, &value).unwrap();
+                model.insert(key, value);
+            }
+        }
+        assert!(fixture.records() == model.into_iter().collect::<Vec<_>>());
+        assert!(fixture.assert_in_order().leaf_pages.len() > 3);
+        fixture.assert_replayed();
+    }
+}

@@ -26,6 +26,21 @@ pub type Record<'a> = (&'a [u8], &'a [u8]);
 /// record that is there all the time is seen once, and in order, whatever else
 /// changes; one that comes or goes meanwhile may be seen or not. Its memory is
 /// one page and a few keys.
+///
+/// ```
+/// use iolane_store::access::memory::{MemoryOptions, MemoryPages};
+/// use iolane_store::tree::{Direction, Tree};
+/// use std::ops::Bound;
+///
+/// let pages = MemoryPages::new(MemoryOptions::default());
+/// let tree = Tree::create(&pages, MemoryPages::segment(0), MemoryPages::segment(1), 7)?;
+/// tree.bulk_load(&pages, [("a", "1"), ("b", "2"), ("c", "3")], 100)?;
+/// let mut cursor = tree.cursor(Bound::Unbounded, Bound::Excluded(b"c"), Direction::Backward);
+/// assert_eq!(cursor.next(&pages)?, Some((&b"b"[..], &b"2"[..])));
+/// assert_eq!(cursor.next(&pages)?, Some((&b"a"[..], &b"1"[..])));
+/// assert_eq!(cursor.next(&pages)?, None);
+/// # Ok::<(), iolane_store::tree::TreeError>(())
+/// ```
 pub struct Cursor {
     tree: Tree,
     direction: Direction,
