@@ -17,6 +17,7 @@ use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions};
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -190,9 +191,8 @@ impl PageStore {
     fn stop(&mut self) {
         if let Some(flusher) = self.flusher.take() {
             self.core.bell.stop();
-            if flusher.join().is_err() {
-                self.core.fail("the flusher panicked".to_owned());
-            }
+            // It catches its own panics.
+            let _ = flusher.join();
         }
     }
 
@@ -392,7 +392,15 @@ fn start(
     let flusher = Flusher::new(Arc::clone(&core), staging);
     let thread = std::thread::Builder::new()
         .name("iolane-flusher".to_owned())
-        .spawn(move || flusher.run())
+        .spawn({
+            let core = Arc::clone(&core);
+            move || {
+                // Threads wait for what it does: they must learn of its end.
+                if catch_unwind(AssertUnwindSafe(|| flusher.run())).is_err() {
+                    core.fail("the flusher panicked".to_owned());
+                }
+            }
+        })
         .map_err(|source| StoreError::system(&directory, source))?;
     Ok(PageStore {
         core,

@@ -135,6 +135,11 @@ impl Replacement {
         self.cleaning.len()
     }
 
+    /// No more can wait there.
+    pub(crate) fn is_cleaning_full(&self) -> bool {
+        self.cleaning.len() >= self.cleaning_max
+    }
+
     /// Takes up to `max` of those.
     pub(crate) fn take_cleaning(&mut self, max: usize) -> Vec<u32> {
         let count = self.cleaning.len().min(max);

@@ -188,25 +188,28 @@ impl Pool {
 
     /// Frees one frame, if there is one that needs no writing.
     fn evict_one(&self) -> bool {
-        // Each round looks at some; four rounds of all use up every frequency.
+        // Four rounds of all use up every frequency.
         let mut left = 4 * self.queues.lock().len() + TRIES;
         while left > 0 {
-            let freed = {
+            let (freed, full) = {
                 let mut queues = self.queues.lock();
                 let before = queues.cleaning();
                 let freed = queues.evict(TRIES, &self.frames, |frame| self.attempt(frame));
-                if freed.is_none() && queues.len() == 0 {
-                    left = 0;
-                }
-                if queues.cleaning() > before && before == 0 {
-                    drop(queues);
+                let found = before == 0 && queues.cleaning() > 0;
+                let full = queues.is_cleaning_full() || queues.len() == 0;
+                drop(queues);
+                if found {
                     self.supply.wake_flusher();
                 }
-                freed
+                (freed, full)
             };
             if let Some(frame) = freed {
                 self.give([frame]);
                 return true;
+            }
+            if full {
+                // More of the same: the flusher must write first.
+                return false;
             }
             left = left.saturating_sub(TRIES);
         }
