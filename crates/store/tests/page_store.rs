@@ -279,6 +279,12 @@ fn reading_ahead_is_not_in_the_way() {
     let statistics = store.statistics().pool;
     assert!(statistics.reads > reads && statistics.prefetches > 32);
     assert!(statistics.prefetches_wasted > 0, "{statistics:?}");
+    // Never more than half of the frames, and those come free again.
+    let never_seen: Vec<PageId> = (4000..8000).map(|page| PageId::new(0, page)).collect();
+    for _ in 0..20 {
+        assert!(store.prefetch(&never_seen, Level::Background) <= 50);
+        read(&store, ids[0]).unwrap();
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ use reading::Reading;
 use replacement::Replacement;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use supply::Supply;
 use table::{Entry, Placed, Table};
 
@@ -126,6 +126,8 @@ pub(crate) struct Pool {
     supply: Supply,
     /// Reads whose page was given away meanwhile.
     orphans: Mutex<Vec<Arc<PageReading>>>,
+    /// Reads ahead of need that nobody has taken over.
+    ahead: AtomicUsize,
     counters: Counters,
     pub(crate) files: PageFiles,
     pub(crate) failure: Arc<Failure>,
@@ -180,6 +182,7 @@ impl Pool {
             dirty: Dirty::new(frames, Lsn(0)),
             supply: Supply::new(frames),
             orphans: Mutex::default(),
+            ahead: AtomicUsize::new(0),
             counters: Counters::default(),
             files,
             failure,
@@ -234,6 +237,7 @@ impl Pool {
                     let Some(done) = reading.take_if(iolane::Pending::is_done) else {
                         return Err(Miss(id));
                     };
+                    self.ahead.fetch_sub(1, Ordering::Relaxed);
                     // No wait: it is done. What is wrong with it, `load` says.
                     let completion = done.wait();
                     if self.arrived(id, &reading, completion).is_err() {

@@ -98,7 +98,7 @@ impl Pool {
             if let Err(error) = self.failure.check() {
                 break Err(error);
             }
-            if let Some(frames) = self.try_take(wanted) {
+            if let Some(frames) = self.try_take(wanted, 0) {
                 break Ok(frames);
             }
             if !waits {
@@ -118,8 +118,8 @@ impl Pool {
         taken
     }
 
-    /// As [`take`](Self::take), but never waits.
-    pub(crate) fn try_take(&self, wanted: usize) -> Option<Vec<u32>> {
+    /// As [`take`](Self::take), but never waits, and leaves `spare` frames.
+    fn try_take(&self, wanted: usize, spare: usize) -> Option<Vec<u32>> {
         loop {
             {
                 let mut free = self.supply.free.lock();
@@ -133,12 +133,23 @@ impl Pool {
                 continue;
             }
             let mut free = self.supply.free.lock();
-            if free.len() < wanted {
+            if free.len() < wanted + spare {
                 return None;
             }
             let keep = free.len() - wanted;
             return Some(free.split_off(keep));
         }
+    }
+
+    /// A frame for a page that nobody waits for yet. Reads ahead may have half
+    /// of the pool at once and not the last free frames: these are for those
+    /// who wait, and would have to wait for reads of a low level.
+    pub(super) fn take_ahead(&self) -> Option<u32> {
+        if self.ahead.load(Ordering::Relaxed) >= self.frames.len() / 2 {
+            return None;
+        }
+        let frames = self.try_take(1, self.supply.low / 2)?;
+        frames.first().copied()
     }
 
     /// Gives frames back that hold no page.
@@ -260,6 +271,7 @@ impl Pool {
             }
         });
         if let Some((reading, done)) = wasted {
+            self.ahead.fetch_sub(1, Ordering::Relaxed);
             frame.latch.write().buffer = Some(done.wait().buffer);
             reading.end(Ok(()));
             count(&self.counters.prefetches_wasted);
@@ -276,6 +288,7 @@ impl Pool {
         let mut orphans = self.orphans.lock();
         orphans.retain(|reading| {
             if let Some(done) = reading.take_if(iolane::Pending::is_done) {
+                self.ahead.fetch_sub(1, Ordering::Relaxed);
                 let frame = &self.frames[reading.frame as usize];
                 frame.latch.write().buffer = Some(done.wait().buffer);
                 reading.end(Ok(()));
