@@ -3,13 +3,16 @@
 
 mod pages;
 
-use iolane_store::PageStoreOptions;
+use iolane::Level;
 use iolane_store::access::{MiniTransaction, Pages};
 use iolane_store::ids::PageId;
 use iolane_store::page::Op;
 use iolane_store::page::header::PageKind;
+use iolane_store::{PageStore, PageStoreOptions};
 use pages::*;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 #[test]
 fn threads_never_share_a_page() {
@@ -178,4 +181,45 @@ fn a_torn_header_is_found_by_its_name() {
     for (value, &id) in (0..).zip(&ids) {
         assert_eq!(read(&store, id).unwrap(), value);
     }
+}
+
+/// Nobody waits for what is written here, so nobody is disturbed by it.
+#[test]
+fn what_nobody_waits_for_is_written_in_the_background() {
+    let directory = directory();
+    let options = PageStoreOptions {
+        pool_bytes: 1000 * 4096,
+        log_bytes: 16 << 20,
+        ..options()
+    };
+    let engine = Arc::new(iolane::Engine::new().unwrap());
+    let store = PageStore::create(Arc::clone(&engine), directory.path(), &options).unwrap();
+    let segment = store.create_segment(0).unwrap();
+    let ids: Vec<PageId> = (0..300)
+        .map(|n| add(&store, segment, n).unwrap().0)
+        .collect();
+    let written = |level: Level| {
+        let devices = engine.devices();
+        let levels = devices.iter().map(|device| device.statistics().levels);
+        levels
+            .map(|all| all[level as usize].write.requests)
+            .sum::<u64>()
+    };
+    let before = [Level::Foreground, Level::Prefetch].map(written);
+    // At rest, all of it is written after a while.
+    let begun = Instant::now();
+    while store.statistics().pool.dirty > 0 || store.statistics().checkpoint < store.log().end() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "still not written"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(written(Level::Background) >= 600);
+    assert_eq!([Level::Foreground, Level::Prefetch].map(written), before);
+    // Nothing is left to do for those who come after a crash, or at the end.
+    let pages = store.statistics().flush.pages;
+    update(&store, &ids[..2], |value| value + 1).unwrap();
+    store.close().unwrap();
+    assert!(pages >= 300);
 }
