@@ -146,7 +146,9 @@ impl Pool {
             None => Err(no_such_space(id)),
             Some(file) => self
                 .files
-                .verify(id, &file, &mut completion)
+                .verify(id, &file, &mut completion, || {
+                    self.table.is_reading(id, reading)
+                })
                 .map_err(|reason| PagesError::Unreadable { page: id, reason }),
         };
         if let Err(error) = verdict {

@@ -136,6 +136,12 @@ impl<R> Table<R> {
         }
     }
 
+    /// Is the page still to be brought by `reading`?
+    pub(crate) fn is_reading(&self, id: PageId, reading: &Arc<R>) -> bool {
+        let map = self.shard(id).map.read();
+        map.get(&id).is_some_and(|entry| entry.is_reading(reading))
+    }
+
     /// Forgets a page that `reading` could not bring.
     pub(crate) fn abandon(&self, id: PageId, reading: &Arc<R>) {
         let mut map = self.shard(id).map.write();
