@@ -212,7 +212,7 @@ mod tests {
         fn access(&mut self, page: u32) -> bool {
             let id = PageId::new(1, page);
             if let Some(&frame) = self.held.get(&id) {
-                self.frames[frame as usize].touch();
+                self.frames[frame as usize].used();
                 return true;
             }
             let frame = self.free.pop().unwrap_or_else(|| {
