@@ -465,3 +465,32 @@ fn large_pages_do_the_same() {
         fixture.assert_replayed();
     }
 }
+
+/// A leaf that is drained between full ones is evened out with a neighbour as
+/// long as it cannot be merged with one.
+#[test]
+fn no_leaf_stays_sparse() {
+    for backward in [false, true] {
+        let fixture = Fixture::new(MemoryOptions {
+            log: true,
+            ..common::SMALL
+        });
+        let (tree, pages) = (&fixture.tree, &fixture.pages);
+        // 42 have room in a leaf: the last one is full too.
+        let keys: Vec<_> = (0..19 * 42u32).map(u32::to_be_bytes).collect();
+        let records = keys.iter().map(|key| (key, [6; 80]));
+        tree.bulk_load(pages, records, 100).unwrap();
+        let leaves = fixture.assert_in_order().leaf_pages.len();
+        let mut drained = keys[300..380].to_vec();
+        if backward {
+            drained.reverse();
+        }
+        for key in drained {
+            assert!(tree.remove(pages, &key).unwrap());
+            let report = fixture.assert_in_order();
+            assert_eq!(report.sparse_leaves, 0);
+        }
+        assert!(fixture.assert_in_order().leaf_pages.len() < leaves);
+        fixture.assert_replayed();
+    }
+}

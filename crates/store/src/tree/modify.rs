@@ -37,7 +37,8 @@ pub struct Reserve<'s> {
 /// A change that has been made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modified {
-    /// Up to where the log must be durable for the change to be.
+    /// Up to where the log must be durable for the change to be. Means nothing
+    /// where the mini-transaction has changed nothing.
     pub lsn: Lsn,
     /// Whether the key was there before.
     pub existed: bool,

@@ -235,9 +235,9 @@ pub(in crate::page) fn remove(page: &mut [u8], from: usize, to: usize) -> Result
         set_u32(page, HEAP, page.len());
         set_u32(page, HOLES, 0);
     }
-    // A shorter set of keys has the same prefix, and perhaps a longer one:
-    // compaction finds out. A branch's new first key loses its head.
-    if left == 0 || header::kind(page) == Some(PageKind::Branch) && from == 0 {
+    // Fewer keys share the same prefix, and perhaps a longer one: compaction
+    // finds out. A branch's new first key loses its head.
+    if header::kind(page) == Some(PageKind::Branch) && from == 0 {
         refresh_heads(page);
     }
     Ok(())
