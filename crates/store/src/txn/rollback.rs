@@ -81,19 +81,20 @@ impl<B: Backing> System<B> {
             at,
             kind: bytes[KIND_AT],
         };
-        match record.body {
-            Body::Row {
-                table, key, before, ..
-            } => {
-                let table = self.catalog.by_id(table)?;
+        let table = match record.body {
+            Body::Row { table, .. } | Body::Long { table, .. } => self.catalog.by_id(table).ok(),
+            Body::End { .. } => None,
+        };
+        match (record.body, table) {
+            (Body::Row { key, before, .. }, Some(table)) => {
                 let before = before.map(|before| before.to_version());
                 self.undo_row(&undoing, &table, key, before.as_ref())?;
             }
-            Body::Long { table, value } => {
-                let table = self.catalog.by_id(table)?;
+            (Body::Long { value, .. }, Some(table)) => {
                 self.undo_long(&undoing, &table, value)?;
             }
-            Body::End { .. } => {
+            // With a table that was dropped, all of its rows have gone.
+            _ => {
                 in_mini(&self.backing, &[], 0, |mini| {
                     undoing.latch(mini)?;
                     undoing.done(mini);

@@ -10,7 +10,7 @@ use crate::page_store::PageStore;
 use crate::system::System;
 use crate::table::Table;
 use crate::undo::record::{Body, Record};
-use crate::undo::{Slot, SlotsError};
+use crate::undo::{Place, Slot};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,8 +37,17 @@ static SAVEPOINTS: AtomicU64 = AtomicU64::new(0);
 /// What a transaction has once it writes.
 pub(super) struct Writer<'s> {
     pub(super) trx: u64,
+    /// Where its first record is, if there is one.
+    begin: Place,
     pub(super) slot: Slot,
     pub(super) locks: TrxLocks<'s>,
+}
+
+impl Writer<'_> {
+    /// Whether it has written no undo record, not even one that is undone.
+    fn is_idle(&self) -> bool {
+        self.slot.tail() == self.begin
+    }
 }
 
 /// Reads and changes that happen together or not at all, as if alone: it sees
@@ -107,19 +116,16 @@ impl<'s, B: Backing> Transaction<'s, B> {
         if self.writer.is_none() {
             let system = self.system;
             let patience = system.options.lock_timeout;
-            let (slot, begin) = match system.slots.acquire(&system.backing, patience) {
-                Ok(acquired) => acquired,
-                Err(SlotsError::Pages(error)) => return Err(error.into()),
-                Err(SlotsError::AllBusy { slots }) => {
+            let slot = match system.slots.acquire(patience) {
+                Ok(Some(slot)) => slot,
+                Ok(None) => system.create_slot()?,
+                Err(slots) => {
                     return Err(Error::TooManyWriters {
                         slots,
                         waited: patience,
                     });
                 }
             };
-            if let Some(begin) = begin {
-                system.purge.add(&slot, begin);
-            }
             let trx = match system.views.begin_writing(&system.backing) {
                 Ok(trx) => trx,
                 Err(error) => {
@@ -129,6 +135,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
             };
             self.writer = Some(Writer {
                 trx,
+                begin: slot.tail(),
                 slot,
                 locks: system.locks.locks(TrxId(trx)),
             });
@@ -241,9 +248,8 @@ impl<'s, B: Backing> Transaction<'s, B> {
     pub fn commit_with(mut self, durability: Durability) -> Result<(), Error> {
         self.check_open()?;
         let system = self.system;
-        let Some(writer) = &mut self.writer else {
-            self.ended = true;
-            return Ok(());
+        let Some(writer) = self.writer.as_mut().filter(|writer| !writer.is_idle()) else {
+            return self.end_by_rollback();
         };
         let (number, lsn) = system.append_end(writer.trx, &mut writer.slot, true)?;
         self.ended = true;
@@ -275,6 +281,11 @@ impl<'s, B: Backing> Transaction<'s, B> {
             return Ok(());
         };
         let system = self.system;
+        if writer.is_idle() {
+            system.slots.give_back(writer.slot);
+            system.views.end(writer.trx, writer.trx);
+            return Ok(());
+        }
         let undone = system
             .undo_to(writer.trx, &mut writer.slot, RollPointer::NONE)
             .and_then(|()| system.append_end(writer.trx, &mut writer.slot, false));
@@ -311,6 +322,14 @@ impl<B: Backing> Drop for Transaction<'_, B> {
 }
 
 impl<B: Backing> System<B> {
+    /// Makes an undo slot, and tells purge where its stream begins.
+    fn create_slot(&self) -> Result<Slot, Error> {
+        let _changing = self.gate.read();
+        let slot = self.slots.create(&self.backing)?;
+        self.purge.add(&slot, slot.tail());
+        Ok(slot)
+    }
+
     /// Appends the record with which a transaction ends, and tells purge. What
     /// is before it in the log is durable whenever it is.
     pub(super) fn append_end(

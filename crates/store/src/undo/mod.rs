@@ -27,7 +27,7 @@ pub(crate) mod record;
 mod slots;
 mod stream;
 
-pub(crate) use slots::{Slot, Slots, SlotsError};
+pub(crate) use slots::{Slot, Slots};
 pub(crate) use stream::{Place, Step, read_header, read_record, step};
 
 /// Where in a page the number of the next one stands.

@@ -30,21 +30,6 @@ pub(crate) struct Appended {
     tail: Place,
 }
 
-/// Why there is no slot.
-#[derive(Debug)]
-pub(crate) enum SlotsError {
-    /// So many transactions write, and none of them ended in time.
-    AllBusy { slots: u32 },
-    /// A new one cannot be made.
-    Pages(PagesError),
-}
-
-impl From<PagesError> for SlotsError {
-    fn from(error: PagesError) -> SlotsError {
-        SlotsError::Pages(error)
-    }
-}
-
 #[derive(Default)]
 struct State {
     /// The one that was given back last is taken next: few slots are in use,
@@ -103,41 +88,36 @@ impl Slots {
         })
     }
 
-    /// A slot for a transaction that writes. Says of a new one where its stream
-    /// begins.
-    pub(crate) fn acquire<P: Pages>(
-        &self,
-        pages: &P,
-        patience: Duration,
-    ) -> Result<(Slot, Option<Place>), SlotsError> {
+    /// A slot for a transaction that writes. `None`: the caller is to
+    /// [make](Self::create) one.
+    ///
+    /// # Errors
+    /// After `patience`: the number of slots, all of which are owned.
+    pub(crate) fn acquire(&self, patience: Duration) -> Result<Option<Slot>, u32> {
         let until = Instant::now() + patience;
         let mut state = self.state.lock();
         loop {
             if let Some(slot) = state.free.pop() {
-                return Ok((slot, None));
+                return Ok(Some(slot));
             }
             if state.count < self.slots_max {
                 state.count += 1;
-                break;
+                return Ok(None);
             }
             if self.given_back.wait_until(&mut state, until).timed_out() {
-                return Err(SlotsError::AllBusy {
-                    slots: self.slots_max,
-                });
+                return Err(self.slots_max);
             }
         }
-        drop(state);
-        match self.create(pages) {
-            Ok(slot) => {
-                let begin = slot.tail;
-                Ok((slot, Some(begin)))
-            }
-            Err(error) => {
-                self.state.lock().count -= 1;
-                self.given_back.notify_one();
-                Err(error.into())
-            }
+    }
+
+    /// Makes the slot that [`acquire`](Self::acquire) has allowed.
+    pub(crate) fn create<P: Pages>(&self, pages: &P) -> Result<Slot, PagesError> {
+        let made = self.try_create(pages);
+        if made.is_err() {
+            self.state.lock().count -= 1;
+            self.given_back.notify_one();
         }
+        made
     }
 
     /// Takes a slot back.
@@ -153,7 +133,7 @@ impl Slots {
         state.count - state.free.len() as u32
     }
 
-    fn create<P: Pages>(&self, pages: &P) -> Result<Slot, PagesError> {
+    fn try_create<P: Pages>(&self, pages: &P) -> Result<Slot, PagesError> {
         let (slot, _) = in_mini(pages, &[self.segment], 2, |mini| {
             mini.exclusive(self.master.page)?;
             let header = mini.allocate(self.segment, None);
@@ -180,6 +160,11 @@ impl Slots {
 }
 
 impl Slot {
+    /// Where the next record goes.
+    pub(crate) fn tail(&self) -> Place {
+        self.tail
+    }
+
     /// Whether a record of so many bytes needs a new page. A page is never
     /// filled to its last byte: of 64 KiB, the offset behind it has 17 bits.
     pub(crate) fn needs_page(&self, bytes: usize, page_bytes: usize) -> bool {
