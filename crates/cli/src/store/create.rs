@@ -49,7 +49,7 @@ pub fn create(arguments: CreateArgs, session: &Session) -> Result<String, Failur
         )));
     }
     for schema in &schemas {
-        session.stop.check()?;
+        open::go_on(session)?;
         let made = store.create_table(schema);
         made.map_err(|error| failure(&error))?;
     }

@@ -77,7 +77,7 @@ fn write_all<W: std::io::Write>(
         count += 1;
         let range = transaction.range(&name, .., Direction::Forward);
         for row in range.map_err(|error| failure(&error))? {
-            session.stop.check()?;
+            open::go_on(session)?;
             let row = row.map_err(|error| failure(&error))?;
             rows += 1;
             if lines.write(writer.line(&row))? == Reader::Gone {

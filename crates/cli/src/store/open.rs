@@ -47,7 +47,7 @@ pub fn open(arguments: &OpenArgs, session: &Session) -> Result<Store, Failure> {
             report.applied, report.restored
         ));
     }
-    session.stop.check()?;
+    go_on(session)?;
     Ok(store)
 }
 
@@ -67,6 +67,20 @@ fn expect_store(directory: &Path) -> Result<(), Failure> {
             format!("{}: {error}", log.display()),
             "Check the path, and that you may read it.",
         )),
+    }
+}
+
+/// Whether nobody wants it to end.
+///
+/// # Errors
+/// A signal came.
+pub fn go_on(session: &Session) -> Result<(), Failure> {
+    match session.stop.check() {
+        Err(Failure::Interrupted { signal }) => Err(Failure::course(
+            format!("stopped by {signal} before the end"),
+            "Run it again; the store is in order.",
+        )),
+        other => other,
     }
 }
 

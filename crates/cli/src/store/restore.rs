@@ -10,6 +10,7 @@ use iolane_store::data::TableSchema;
 use super::dump::{Mark, VERSION};
 use super::failure::failure;
 use super::load::{Loaded, until_bad};
+use super::open;
 use super::rows_in::{Fields, Input, Lines, fields_of_line, row_of_fields};
 use crate::args::store::LoadMethod;
 use crate::error::Failure;
@@ -159,7 +160,7 @@ struct DumpReader<'s> {
 
 impl DumpReader<'_> {
     fn next(&mut self) -> Result<Option<Part>, Failure> {
-        self.session.stop.check()?;
+        open::go_on(self.session)?;
         let read = self.lines.next();
         let read =
             read.map_err(|error| Failure::transfer(format!("reading {}", self.name), error))?;

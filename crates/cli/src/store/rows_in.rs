@@ -438,14 +438,8 @@ mod tests {
 
     #[test]
     fn a_record_without_end_does_not_fill_the_memory() {
-        let schema = table_text::parse("t(a integer, primary key(a))").unwrap();
-        let input = Input {
-            name: "endless".to_owned(),
-            length_bytes: None,
-            reader: Box::new(io::repeat(b' ')),
-        };
         let mut bounded = Bounded {
-            reader: input.reader,
+            reader: Box::new(io::repeat(b' ')),
             meter: Meter::default(),
         };
         let mut buffer = vec![0; 1 << 20];
@@ -458,6 +452,5 @@ mod tests {
         };
         assert!(total <= RECORD_BYTES_MAX + (1 << 20));
         assert!(error.to_string().contains("does not end within"));
-        assert_eq!(schema.name, "t");
     }
 }

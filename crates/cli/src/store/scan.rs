@@ -183,7 +183,7 @@ fn write_rows(
     for row in rows.take(most) {
         if session.stop.is_raised() {
             lines.finish()?;
-            session.stop.check()?;
+            open::go_on(session)?;
             return Ok(Reader::There);
         }
         let row = row.map_err(|error| failure(&error))?;

@@ -196,7 +196,7 @@ fn count_rows(store: &Store, schema: &TableSchema, session: &Session) -> Result<
     let rows = transaction.range(&schema.name, .., Direction::Forward);
     let mut count = 0;
     for row in rows.map_err(|error| failure(&error))? {
-        session.stop.check()?;
+        open::go_on(session)?;
         row.map_err(|error| failure(&error))?;
         count += 1;
     }
