@@ -286,6 +286,27 @@ static struct pd_pool *pd_pool_of_allocation(struct blk_mq_alloc_data *data)
 	return pd_pool_of(data->hctx);
 }
 
+/*
+ * Groups follow nr_requests. The block layer tells of a change before it has
+ * made it (until 6.18), so it is looked for where it matters.
+ */
+static void pd_update_groups(struct pd_data *pd)
+{
+	unsigned int depth = READ_ONCE(pd->q->nr_requests);
+	unsigned int i;
+
+	for (i = 0; i < PD_LEVELS; i++) {
+		unsigned int max_percent = READ_ONCE(pd->set[i].max_percent);
+		unsigned int reserved = READ_ONCE(pd->set[i].reserved_percent);
+
+		/* One at least, or the level could never do anything. */
+		WRITE_ONCE(pd->group_max[i],
+			   max(1U, depth * max_percent / 100));
+		WRITE_ONCE(pd->group_reserved[i], depth * reserved / 100);
+	}
+	WRITE_ONCE(pd->depth, depth);
+}
+
 /* Several tasks may see the same room: what is in excess is their number. */
 static bool pd_has_room(struct pd_data *pd, struct pd_pool *pool,
 			unsigned int level)
@@ -294,6 +315,8 @@ static bool pd_has_room(struct pd_data *pd, struct pd_pool *pool,
 	unsigned int needed = own + 1;
 	unsigned int i;
 
+	if (unlikely(READ_ONCE(pd->depth) != READ_ONCE(pd->q->nr_requests)))
+		pd_update_groups(pd);
 	if (own >= READ_ONCE(pd->group_max[level]))
 		return false;
 	if (own < READ_ONCE(pd->group_reserved[level]))
@@ -953,23 +976,6 @@ static void pd_requests_merged(struct request_queue *q, struct request *rq,
 }
 
 /* Setting up and taking down. */
-static void pd_update_groups(struct pd_data *pd)
-{
-	unsigned int depth = pd->q->nr_requests;
-	unsigned int i;
-
-	for (i = 0; i < PD_LEVELS; i++) {
-		unsigned int max_percent = READ_ONCE(pd->set[i].max_percent);
-		unsigned int reserved = READ_ONCE(pd->set[i].reserved_percent);
-
-		/* One at least, or the level could never do anything. */
-		WRITE_ONCE(pd->group_max[i],
-			   max(1U, depth * max_percent / 100));
-		WRITE_ONCE(pd->group_reserved[i], depth * reserved / 100);
-	}
-	WRITE_ONCE(pd->depth, depth);
-}
-
 static void pd_settings_changed(struct pd_data *pd)
 {
 	struct pd_pool *pool;
@@ -996,13 +1002,11 @@ static void pd_depth_updated(struct request_queue *q)
 
 	queue_for_each_hw_ctx(q, hctx, i)
 		pd_limit_tags(hctx);
-	pd_update_groups(q->elevator->elevator_data);
 }
 #else
 static void pd_depth_updated(struct blk_mq_hw_ctx *hctx)
 {
 	pd_limit_tags(hctx);
-	pd_update_groups(hctx->queue->elevator->elevator_data);
 }
 #endif
 

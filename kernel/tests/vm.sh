@@ -22,20 +22,23 @@ vm_require() {
     done
 }
 
-# Name of the package of this kind that Debian's meta package stands for.
-vm_package() {
-    apt-cache depends "linux-$1-amd64" 2>/dev/null |
-        awk -v kind="linux-$1-" '$1 == "Depends:" && index($2, kind) == 1 { print $2; exit }'
+# The release that Debian's meta package stands for, or the one asked for.
+vm_release() {
+    if [ -n "${IOLANE_KERNEL_RELEASE:-}" ]; then
+        printf '%s\n' "$IOLANE_KERNEL_RELEASE"
+    else
+        apt-cache depends linux-headers-amd64 2>/dev/null |
+            awk '$1 == "Depends:" && sub(/^linux-headers-/, "", $2) { print $2; exit }'
+    fi
 }
 
-# Kernel, headers and pahole (6.12's build calls it), unpacked but not installed.
+# Kernel and headers, unpacked but not installed.
 vm_fetch() {
-    local image headers release common
-    image=$(vm_package image)
-    headers=$(vm_package headers)
-    [ -n "$image" ] && [ -n "$headers" ] ||
-        unavailable "apt knows no linux-image-amd64 and linux-headers-amd64 (apt-get update?)"
-    release=${headers#linux-headers-}
+    local release image headers common
+    release=$(vm_release)
+    [ -n "$release" ] || unavailable "apt knows no linux-headers-amd64 (apt-get update?)"
+    image=linux-image-$release
+    headers=linux-headers-$release
     common=${headers%-amd64}-common
     VM_RELEASE=$release
     VM_ROOT=$VM_CACHE/$release
@@ -72,6 +75,27 @@ vm_build_module() {
     make -s -C "$build" KDIR="$headers" KVER="$VM_RELEASE" >"$build/log" 2>&1 && return
     cat "$build/log" >&2
     return 1
+}
+
+# pahole on the path: installed, or unpacked.
+vm_pahole() {
+    command -v pahole >/dev/null && return
+    local place=$VM_CACHE/pahole
+    if [ ! -e "$place/complete" ]; then
+        mkdir -p "$place"
+        (
+            cd "$place"
+            apt-get download pahole libdw1 libelf1 libbpf1 >&2 || exit 1
+            for deb in *.deb; do dpkg -x "$deb" . && rm "$deb"; done
+            touch complete
+        ) || return 1
+        cat >"$place/pahole" <<END
+#!/bin/sh
+LD_LIBRARY_PATH=$place/usr/lib/x86_64-linux-gnu exec $place/usr/bin/pahole "\$@"
+END
+        chmod +x "$place/pahole"
+    fi
+    PATH=$PATH:$place
 }
 
 vm_build_tools() {

@@ -9,11 +9,13 @@ modprobe configfs 2>/dev/null
 mount -t configfs configfs /sys/kernel/config
 modprobe null_blk nr_devices=0
 
-# null_create NAME KEY=VALUE...: a null_blk device /dev/NAME.
+# null_create NAME KEY=VALUE...: a null_blk device /dev/NAME with one hardware
+# queue, if nothing else is said.
 null_create() {
     mkdir "$CONFIG/$1" || return 1
     null_name=$1
     shift
+    echo 1 >"$CONFIG/$null_name/submit_queues" || return 1
     for pair; do
         echo "${pair#*=}" >"$CONFIG/$null_name/${pair%%=*}" || return 1
     done
@@ -45,7 +47,7 @@ setting() { echo "$3" >"$(queue "$1")/iosched/$2"; }
 # levels DEVICE COLUMN: that column of debugfs for the levels 0 to 4.
 levels() {
     awk -v name="$2" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i; next }
-        { printf "%s%s", NR > 2 ? " " : "", $column } END { print "" }' \
+        { printf "%s%s", (NR > 2 ? " " : ""), $column } END { print "" }' \
         "/sys/kernel/debug/block/$1/sched/levels"
 }
 
