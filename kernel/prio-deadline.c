@@ -330,6 +330,26 @@ static bool pd_has_room(struct pd_data *pd, struct pd_pool *pool,
 	return needed <= READ_ONCE(pd->depth);
 }
 
+/*
+ * Whether the block layer may allocate requests in advance for a task's plug.
+ * Any level may come to use them, so all reserves stay untouched.
+ */
+static bool pd_has_room_for_plug(struct pd_data *pd, struct pd_pool *pool,
+				 unsigned int count)
+{
+	unsigned int needed = count;
+	unsigned int i;
+
+	for (i = 0; i < PD_LEVELS; i++) {
+		unsigned int used = atomic_read(&pool->allocated[i]);
+
+		if (used + count > READ_ONCE(pd->group_max[i]))
+			return false;
+		needed += max(used, READ_ONCE(pd->group_reserved[i]));
+	}
+	return needed <= READ_ONCE(pd->depth);
+}
+
 static void pd_wait_for_room(struct pd_data *pd, struct pd_pool *pool,
 			     unsigned int level)
 {
@@ -371,8 +391,8 @@ static void pd_uncharge(struct pd_pool *pool, unsigned int group)
  * from, the least that can be given, and is told to come again (-EAGAIN) when
  * those are taken.
  *
- * A depth is always given, as it also keeps the block layer from allocating
- * requests in advance, for bios of a level it does not know yet.
+ * A depth, whatever it is, keeps the block layer from allocating requests in
+ * advance.
  */
 static void pd_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -380,9 +400,13 @@ static void pd_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct pd_pool *pool = pd_pool_of_allocation(data);
 	unsigned int level = pd_noted_level(pd);
 
-	data->shallow_depth = UINT_MAX;
-	if (pd_has_room(pd, pool, level))
+	if (pd_has_room(pd, pool, level)) {
+		if (data->nr_tags > 1 &&
+		    !pd_has_room_for_plug(pd, pool, data->nr_tags))
+			data->shallow_depth = UINT_MAX;
 		return;
+	}
+	data->shallow_depth = UINT_MAX;
 	if ((opf & REQ_NOWAIT) || (data->flags & BLK_MQ_REQ_NOWAIT))
 		data->shallow_depth = 1;
 	else
@@ -641,6 +665,9 @@ static void pd_settle(struct pd_data *pd, unsigned int served)
 {
 	unsigned int i;
 
+	/* Alone it owes nobody. */
+	if (pd->levels[served].queued == pd->queued)
+		return;
 	for (i = 0; i < PD_LEVELS; i++) {
 		struct pd_level *level = &pd->levels[i];
 

@@ -128,27 +128,33 @@ vm_build_initramfs() {
     rm -rf "$root"
 }
 
-# Software emulation where this is itself a virtual machine: nested ones often
+# With "counted", time in the machine is the number of instructions executed, a
+# nanosecond each, by its one processor, and idle time passes at once: what is
+# measured does not depend on what else the host does. Otherwise as fast as the
+# host can; emulated where it is a virtual machine itself, as nested ones often
 # hang when they boot.
 vm_accelerator() {
-    if [ -w /dev/kvm ] && ! grep -qw hypervisor /proc/cpuinfo; then
-        printf '%s\n' "-accel kvm -cpu host"
+    if [ "$1" = counted ]; then
+        printf '%s\n' "-accel tcg,thread=single -icount shift=0,sleep=off -cpu max -smp 1"
+    elif [ -w /dev/kvm ] && ! grep -qw hypervisor /proc/cpuinfo; then
+        printf '%s\n' "-accel kvm -cpu host -smp 2"
     else
-        printf '%s\n' "-accel tcg,thread=multi -cpu max"
+        printf '%s\n' "-accel tcg,thread=multi -cpu max -smp 2"
     fi
 }
 
-# Runs guest/$1.sh; its results go to the file $2. Further arguments are qemu's.
+# vm_run SCRIPT RESULTS TIME OPTION...: runs guest/SCRIPT.sh; its results go to
+# the file RESULTS. TIME is "counted" or "real", OPTIONs are qemu's.
 vm_run() {
-    local script=$1 results=$2
-    shift 2
+    local script=$1 results=$2 time=$3
+    shift 3
     local accelerator
-    accelerator=$(vm_accelerator)
+    accelerator=$(vm_accelerator "$time")
     printf 'virtual machine: Linux %s, %s\n' "$VM_RELEASE" "$accelerator" >&2
     : >"$results"
     # shellcheck disable=SC2086
     timeout "${IOLANE_KERNEL_TIME_MAX:-30m}" nice -n 15 qemu-system-x86_64 $accelerator -M q35 \
-        -smp 2 -m 1024 -display none -nodefaults -no-reboot \
+        -m 1024 -display none -nodefaults -no-reboot \
         -kernel "$VM_ROOT/boot/vmlinuz-$VM_RELEASE" -initrd "$VM_CACHE/initramfs" \
         -append "console=ttyS0 quiet panic=-1 guest=$script" \
         -serial "file:$VM_CACHE/console" -serial "file:$results" "$@"

@@ -4,8 +4,8 @@
  *
  * JOB is name:threads:depth:kind:bytes:priority[:engine], kind one of
  * randread, randwrite, read, write (sequential, each thread in a part of its
- * own). Engines: aio (default; priority per request), uring (the same), sync
- * (depth 1, the priority is the thread's).
+ * own). The priority is the thread's, and that of each request with the engines
+ * aio (default) and uring; sync has depth 1.
  */
 #include "aio.h"
 
@@ -72,12 +72,13 @@ static void completed(struct worker *worker, uint64_t submitted_ns)
 	uint64_t now = now_ns();
 	uint64_t took = now - submitted_ns;
 
-	if (submitted_ns < measure_ns || now > stop_ns)
+	/* Who starves ends with the others, after the time is over. */
+	if (took > worker->max_ns)
+		worker->max_ns = took;
+	if (now < measure_ns || now > stop_ns)
 		return;
 	worker->count++;
 	worker->sum_ns += took;
-	if (took > worker->max_ns)
-		worker->max_ns = took;
 	worker->buckets[bucket_of(took)]++;
 }
 
@@ -220,8 +221,6 @@ static void run_sync(struct worker *worker, int fd)
 	struct job *job = worker->job;
 	void *buffer = new_buffer(job);
 
-	if (job->ioprio && set_ioprio(job->ioprio))
-		die("ioprio_set");
 	while (now_ns() < stop_ns) {
 		uint64_t offset = next_offset(worker);
 		uint64_t submitted = now_ns();
@@ -243,6 +242,9 @@ static void *work(void *argument)
 
 	if (fd < 0)
 		die(device);
+	/* Some schedulers look at the thread's only. */
+	if (job->ioprio && set_ioprio(job->ioprio))
+		die("ioprio_set");
 	worker->buckets = calloc(BUCKETS, sizeof(*worker->buckets));
 	if (job->engine == ENGINE_AIO)
 		run_aio(worker, fd);
