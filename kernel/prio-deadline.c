@@ -350,22 +350,29 @@ static bool pd_has_room_for_plug(struct pd_data *pd, struct pd_pool *pool,
 	return needed <= READ_ONCE(pd->depth);
 }
 
+/*
+ * Waits in turn: a task that was woken keeps its place until it has room, and
+ * who comes later gets behind it.
+ */
 static void pd_wait_for_room(struct pd_data *pd, struct pd_pool *pool,
 			     unsigned int level)
 {
-	DEFINE_WAIT(wait);
+	wait_queue_head_t *head = &pool->wait[level];
+	DEFINE_WAIT_FUNC(wait, default_wake_function);
 
 	atomic_inc(&pool->waiting);
 	for (;;) {
-		prepare_to_wait_exclusive(&pool->wait[level], &wait,
-					  TASK_UNINTERRUPTIBLE);
+		prepare_to_wait_exclusive(head, &wait, TASK_UNINTERRUPTIBLE);
 		if (pd_has_room(pd, pool, level))
 			break;
 		/* Submits what the task has plugged, too. */
 		io_schedule();
 	}
-	finish_wait(&pool->wait[level], &wait);
+	finish_wait(head, &wait);
 	atomic_dec(&pool->waiting);
+	/* One end of a request may have made room for more than one. */
+	if (waitqueue_active(head) && pd_has_room(pd, pool, level))
+		wake_up(head);
 }
 
 static void pd_wake(struct pd_pool *pool, int number)
@@ -400,7 +407,9 @@ static void pd_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct pd_pool *pool = pd_pool_of_allocation(data);
 	unsigned int level = pd_noted_level(pd);
 
-	if (pd_has_room(pd, pool, level)) {
+	/* Who waits goes first; to miss one that just begins does no harm. */
+	if (!waitqueue_active(&pool->wait[level]) &&
+	    pd_has_room(pd, pool, level)) {
 		if (data->nr_tags > 1 &&
 		    !pd_has_room_for_plug(pd, pool, data->nr_tags))
 			data->shallow_depth = UINT_MAX;

@@ -152,6 +152,7 @@ if wanted null_5ms; then
     null_create null_5ms size=512 irqmode=2 completion_nsec=5000000 hw_queue_depth=32
     two_jobs null_5ms
     figure_8 null_5ms 1
+    figure_8 null_5ms 16
     figure_7 null_5ms
     five_levels null_5ms
     null_remove null_5ms
