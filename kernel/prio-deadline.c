@@ -350,8 +350,19 @@ static bool pd_has_room_for_plug(struct pd_data *pd, struct pd_pool *pool,
 	return needed <= READ_ONCE(pd->depth);
 }
 
+static bool pd_is_first(wait_queue_head_t *head,
+			struct wait_queue_entry *wait)
+{
+	bool first;
+
+	spin_lock_irq(&head->lock);
+	first = list_is_first(&wait->entry, &head->head);
+	spin_unlock_irq(&head->lock);
+	return first;
+}
+
 /*
- * Waits in turn: a task that was woken keeps its place until it has room, and
+ * Waits in turn: a task keeps its place until it is the first and has room,
  * who comes later gets behind it.
  */
 static void pd_wait_for_room(struct pd_data *pd, struct pd_pool *pool,
@@ -363,14 +374,14 @@ static void pd_wait_for_room(struct pd_data *pd, struct pd_pool *pool,
 	atomic_inc(&pool->waiting);
 	for (;;) {
 		prepare_to_wait_exclusive(head, &wait, TASK_UNINTERRUPTIBLE);
-		if (pd_has_room(pd, pool, level))
+		if (pd_is_first(head, &wait) && pd_has_room(pd, pool, level))
 			break;
 		/* Submits what the task has plugged, too. */
 		io_schedule();
 	}
 	finish_wait(head, &wait);
 	atomic_dec(&pool->waiting);
-	/* One end of a request may have made room for more than one. */
+	/* The next one's turn; it may have been woken too early to see it. */
 	if (waitqueue_active(head) && pd_has_room(pd, pool, level))
 		wake_up(head);
 }

@@ -79,7 +79,9 @@ figure_7() {
     say "row figure 7 on $1: 200 outstanding random writes of 16 KiB; groups of 30 % of 200 requests, deadlines 3 and 9 s"
     say "row scheduler            high %   high/s    low/s   high ms    low ms  low worst ms"
     for chosen in prio-deadline:position prio-deadline:level; do
-        for share in 10 20 30 40 50 70 90; do
+        shares="10 30 50 90"
+        [ $chosen = prio-deadline:level ] || shares="10 20 30 40 50 70 90"
+        for share in $shares; do
             choose "$1" $chosen
             echo 200 >"$(queue "$1")/nr_requests"
             for level in 0 1 2 3 4; do
@@ -177,9 +179,12 @@ if wanted scsi_debug; then
     two_jobs "$disk"
 fi
 # A modelled disk that the host serves over NBD.
-if [ -e /data/nbd ] && modprobe virtio_pci && modprobe virtio_blk && wait_for /dev/vda; then
+if [ -e /data/nbd ]; then
+    modprobe virtio_pci
+    modprobe virtio_blk
+    wait_for /dev/vda
     echo 1 >/sys/block/vda/queue/rotational
-    figure_8 vda 8
+    figure_8 vda 4
     two_jobs vda
     figure_7 vda
 fi

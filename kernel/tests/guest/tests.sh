@@ -229,7 +229,8 @@ test_random_settings() {
 
 for name in load_select_unload defaults_of_the_device settings_are_checked switch_under_load \
     load_unload_100_times integrity integrity_scsi requeue hot_removal random_settings \
-    zoned unprivileged_levels merging groups floor worst_wait dispatch_order; do
+    zoned unprivileged_levels merging groups floor worst_wait lower_depth \
+    dispatch_order; do
     case " $(cat /data/only 2>/dev/null || echo $name) " in
     *" $name "*) run_test $name ;;
     esac
