@@ -713,6 +713,19 @@ static unsigned int pd_in_flight(struct pd_data *pd, unsigned int first,
 }
 
 /*
+ * Whether as many of the lower levels' requests are with the device as may be
+ * beside urgent ones. A disk chooses by position among what it has: beside an
+ * urgent request it gets nothing more that may lie nearer.
+ */
+static bool pd_lower_is_full(struct pd_data *pd, unsigned int depth_max)
+{
+	if (!blk_queue_nonrot(pd->q) &&
+	    pd_in_flight(pd, 0, PD_LOWER_FIRST - 1))
+		return true;
+	return pd_in_flight(pd, PD_LOWER_FIRST, PD_LEVEL_LAST) >= depth_max;
+}
+
+/*
  * Whether the lower levels have to wait as urgent requests are about. A
  * completion then runs the queue; there is one to come, as some are in flight.
  */
@@ -726,12 +739,12 @@ static bool pd_hold(struct pd_data *pd, u64 now_ns)
 	if (!pd_in_flight(pd, 0, PD_LOWER_FIRST - 1) &&
 	    now_ns >= pd->urgent_ns + hold_ns)
 		return false;
-	if (pd_in_flight(pd, PD_LOWER_FIRST, PD_LEVEL_LAST) < depth_max)
+	if (!pd_lower_is_full(pd, depth_max))
 		return false;
 	WRITE_ONCE(pd->held, true);
 	/* Pairs with the barrier in pd_leave_device(). */
 	smp_mb();
-	if (pd_in_flight(pd, PD_LOWER_FIRST, PD_LEVEL_LAST) >= depth_max)
+	if (pd_lower_is_full(pd, depth_max))
 		return true;
 	WRITE_ONCE(pd->held, false);
 	return false;

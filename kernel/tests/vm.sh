@@ -157,5 +157,8 @@ vm_run() {
         -m 1024 -display none -nodefaults -no-reboot \
         -kernel "$VM_ROOT/boot/vmlinuz-$VM_RELEASE" -initrd "$VM_CACHE/initramfs" \
         -append "console=ttyS0 quiet panic=-1 guest=$script" \
-        -serial "file:$VM_CACHE/console" -serial "file:$results" "$@"
+        -serial "file:$VM_CACHE/console" -serial "file:$results" "$@" &
+    local machine=$!
+    trap 'kill "$machine" 2>/dev/null; exit 1' INT TERM
+    wait "$machine"
 }
