@@ -6,8 +6,10 @@
 //! a disk that is served needs both.
 #![deny(unsafe_code)]
 
+pub mod description;
 pub mod medium;
 pub mod model;
 
+pub use description::{Description, DescriptionError};
 pub use medium::Medium;
 pub use model::{Command, Done, Kind, Model, ParameterError};

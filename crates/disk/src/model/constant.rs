@@ -3,10 +3,13 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Command, Done, Model, ParameterError, assert_valid};
 
 /// Parameters of [`Constant`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConstantParameters {
     /// Bytes that the disk holds.
     pub capacity_bytes: u64,

@@ -1,8 +1,20 @@
 //! What every modelled disk is: commands in, completions out, time given.
 
+mod check;
+pub mod cloud;
 mod constant;
+pub mod flash;
+#[cfg(test)]
+mod loops;
+mod raid;
+mod rotating;
+mod seeded;
 
+pub use cloud::{Cloud, CloudParameters};
 pub use constant::{Constant, ConstantParameters};
+pub use flash::{Flash, FlashParameters};
+pub use raid::{Raid10, Raid10Parameters};
+pub use rotating::{Rotating, RotatingParameters, Zone};
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
