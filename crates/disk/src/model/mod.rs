@@ -100,6 +100,36 @@ pub trait Model: Send {
     fn advance(&mut self, now_ns: u64, done: &mut Vec<Done>);
 }
 
+impl<M: Model + ?Sized> Model for Box<M> {
+    fn capacity_bytes(&self) -> u64 {
+        (**self).capacity_bytes()
+    }
+
+    fn block_bytes(&self) -> u32 {
+        (**self).block_bytes()
+    }
+
+    fn queue_max(&self) -> usize {
+        (**self).queue_max()
+    }
+
+    fn rotating(&self) -> bool {
+        (**self).rotating()
+    }
+
+    fn submit(&mut self, now_ns: u64, command: Command) {
+        (**self).submit(now_ns, command);
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        (**self).next_event_ns()
+    }
+
+    fn advance(&mut self, now_ns: u64, done: &mut Vec<Done>) {
+        (**self).advance(now_ns, done);
+    }
+}
+
 /// A parameter with which no disk can be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{parameter} is {value}: {requirement}")]
