@@ -11,8 +11,10 @@
 
 pub mod description;
 pub mod elevator;
+pub mod fault;
 pub mod medium;
 pub mod model;
+pub mod power;
 pub mod simulation;
 
 pub use description::{Description, DescriptionError};

@@ -8,7 +8,6 @@ use crate::error::{Cause, Error, Operation};
 use crate::sys::span::Span;
 use iolane_sched::{Level, Request};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// How often a system call is repeated after `EAGAIN`, as in the driver.
@@ -111,7 +110,6 @@ impl FileShared {
         let request = self.request(operation, 0, 0, level);
         match self.start(operation, request)? {
             Some(started) => {
-                // Both repeat after EINTR.
                 let synced = match operation {
                     Operation::SyncData => self.handle.sync_data(),
                     _ => self.handle.sync_all(),

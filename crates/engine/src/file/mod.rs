@@ -3,11 +3,13 @@
 //! | file | subject |
 //! |---|---|
 //! | `open` | options, checks, finding the device |
+//! | `handle` | what stands behind an open file |
 //! | `blocking` | calls that wait: the fast path |
 //! | `asynchronous` | owned buffers: `Pending`, callbacks |
 
 mod asynchronous;
 mod blocking;
+mod handle;
 mod open;
 
 pub use open::OpenOptions;
@@ -16,10 +18,11 @@ pub(crate) use asynchronous::{Prepared, prepare};
 
 use crate::device::{Device, DeviceShared, Inode};
 use crate::error::{Alignee, Cause, Error, Operation};
+use handle::Handle;
 use iolane_sched::REQUEST_BYTES_MAX;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,11 +36,19 @@ pub struct Alignment {
     pub memory_bytes: u32,
 }
 
+impl Alignment {
+    /// Of buffered files.
+    pub(crate) const ANY: Alignment = Alignment {
+        offset_bytes: 1,
+        memory_bytes: 1,
+    };
+}
+
 pub(crate) struct FileShared {
     /// Before the handle, so that it goes first: once the handle is closed, a
     /// new file may get the same inode number, and would inherit the poison.
     pub inode: Arc<Inode>,
-    pub handle: std::fs::File,
+    pub handle: Handle,
     pub path: Arc<Path>,
     pub device: Arc<DeviceShared>,
     /// For the scheduler.
@@ -45,14 +56,13 @@ pub(crate) struct FileShared {
     pub align: Alignment,
     pub direct: bool,
     pub data_sync: bool,
-    pub block_device: bool,
     pub readable: bool,
     pub writable: bool,
 }
 
 impl FileShared {
     pub(crate) fn fd(&self) -> RawFd {
-        self.handle.as_raw_fd()
+        self.handle.fd()
     }
 
     pub(crate) fn error(
@@ -216,7 +226,7 @@ impl File {
 
     /// Is it a block device (or else a regular file)?
     pub fn is_block_device(&self) -> bool {
-        self.0.block_device
+        self.0.handle.is_block_device()
     }
 
     /// Bytes now: a file's end, or a device's capacity.
@@ -224,7 +234,7 @@ impl File {
     /// # Errors
     /// Those of `lseek(2)` and `fstat(2)`.
     pub fn size(&self) -> io::Result<u64> {
-        open::size(&self.0.handle, self.0.block_device)
+        self.0.handle.size()
     }
 }
 

@@ -1,12 +1,13 @@
 //! Opening: options, checks, finding the device.
 
+use super::handle::{Handle, Opened};
 use super::{Alignment, File, FileShared};
 use crate::device::{InodeKey, identify};
 use crate::engine::EngineShared;
 use crate::error::OpenError;
 use crate::sys::statx::{DirectAlign, direct_align};
 use std::fs;
-use std::io::{self, Seek, SeekFrom};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -134,7 +135,7 @@ impl OpenOptions {
         OpenError::Open { path, source }
     }
 
-    fn extend(&self, handle: &fs::File, path: &Path, block_device: bool) -> Result<(), OpenError> {
+    fn extend(&self, handle: &Handle, path: &Path) -> Result<(), OpenError> {
         let Some(size_bytes) = self.size_bytes else {
             return Ok(());
         };
@@ -143,29 +144,11 @@ impl OpenOptions {
             size_bytes,
             source,
         };
-        let now = size(handle, block_device).map_err(failed)?;
+        let now = handle.size().map_err(failed)?;
         if now >= size_bytes {
             return Ok(());
         }
-        if block_device {
-            return Err(failed(io::Error::from_raw_os_error(libc::ENOSPC)));
-        }
-        match crate::sys::fallocate::allocate(handle, now, size_bytes - now) {
-            // The filesystem cannot; a sparse file does it.
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                handle.set_len(size_bytes).map_err(failed)
-            }
-            result => result.map_err(failed),
-        }
-    }
-}
-
-pub(super) fn size(mut handle: &fs::File, block_device: bool) -> io::Result<u64> {
-    if block_device {
-        // `st_size` is 0. The position itself is used by nobody.
-        handle.seek(SeekFrom::End(0))
-    } else {
-        Ok(handle.metadata()?.len())
+        handle.extend(now, size_bytes).map_err(failed)
     }
 }
 
@@ -175,53 +158,60 @@ impl EngineShared {
             let path = path.to_owned();
             return Err(OpenError::NoAccess { path });
         }
-        // Before opening: that of a pipe would wait for its other end. What
-        // does not exist is left to `open`, which may create it.
-        if let Ok(metadata) = fs::metadata(path) {
-            check_type(path, &metadata)?;
-        }
-        let handle = options.open(path)?;
-        let metadata = handle.metadata().map_err(|source| OpenError::Open {
-            path: path.to_owned(),
-            source,
-        })?;
-        let block_device = check_type(path, &metadata)?;
-        let key = if block_device {
-            InodeKey {
-                dev: metadata.rdev(),
-                inode: None,
-            }
-        } else {
-            InodeKey {
-                dev: metadata.dev(),
-                inode: Some(metadata.ino()),
-            }
-        };
-        let device = self.device(identify(key.dev), path)?;
-        let align = if options.direct {
-            alignment(&handle, path, device.info.logical_block_bytes)?
-        } else {
-            Alignment {
-                offset_bytes: 1,
-                memory_bytes: 1,
-            }
-        };
-        options.extend(&handle, path, block_device)?;
-        let inode = crate::completion::lock(&device.inodes).get(key);
+        let opened = open_kernel(path, options)?;
+        let device = self.device(opened.info, path)?;
+        options.extend(&opened.handle, path)?;
+        let inode = crate::completion::lock(&device.inodes).get(opened.key);
         Ok(File(Arc::new(FileShared {
             number: inode.number(options.direct, options.data_sync),
-            handle,
+            handle: opened.handle,
             path: path.into(),
             device,
             inode,
-            align,
+            align: opened.align,
             direct: options.direct,
             data_sync: options.data_sync,
-            block_device,
             readable: options.read,
             writable: options.write,
         })))
     }
+}
+
+fn open_kernel(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> {
+    // Before opening: that of a pipe would wait for its other end. What does
+    // not exist is left to `open`, which may create it.
+    if let Ok(metadata) = fs::metadata(path) {
+        check_type(path, &metadata)?;
+    }
+    let file = options.open(path)?;
+    let metadata = file.metadata().map_err(|source| OpenError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    let block_device = check_type(path, &metadata)?;
+    let key = if block_device {
+        InodeKey {
+            dev: metadata.rdev(),
+            inode: None,
+        }
+    } else {
+        InodeKey {
+            dev: metadata.dev(),
+            inode: Some(metadata.ino()),
+        }
+    };
+    let info = identify(key.dev);
+    let align = if options.direct {
+        alignment(&file, path, info.logical_block_bytes)?
+    } else {
+        Alignment::ANY
+    };
+    Ok(Opened {
+        handle: Handle::Kernel { file, block_device },
+        key,
+        info,
+        align,
+    })
 }
 
 /// Is it a block device, or else a regular file?

@@ -1,0 +1,333 @@
+//! A medium on which a plan's faults happen.
+
+use super::decide::{Faults, Operation};
+use super::log::Effect;
+use super::plan::{Access, Visible};
+use super::units;
+use crate::medium::Medium;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Old content kept for power cuts. Beyond it the oldest is let go, which
+/// heals the write that it belongs to.
+const REVERT_BYTES_MAX: usize = 64 << 20;
+
+/// Any medium, with faults.
+///
+/// Two ways to use it: as a [`Medium`], where stalls take no time; or by
+/// [`begin`](FaultyMedium::begin), which says how long the operation
+/// [stalls](Operation::stall_ns), and then the call of the same name with
+/// `_as`, once.
+///
+/// ```
+/// use iolane_disk::fault::{Faults, FaultyMedium};
+/// use iolane_disk::{Medium, medium::MemoryMedium};
+/// use std::sync::Arc;
+///
+/// let faults = Arc::new(Faults::new("lost=#2,seed=7".parse()?)?);
+/// let medium = FaultyMedium::new(Arc::new(MemoryMedium::new(1 << 20)), Arc::clone(&faults));
+/// medium.write(0, &[1; 4096])?;
+/// medium.write(0, &[2; 4096])?; // acknowledged, and lost
+/// let mut back = [0; 4096];
+/// medium.read(0, &mut back)?;
+/// assert_eq!(back, [1; 4096]);
+/// assert_eq!(
+///     faults.log().to_string(),
+///     "seed 7, operation 2: write of 4096 at 0 lost\n"
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FaultyMedium {
+    inner: Arc<dyn Medium>,
+    faults: Arc<Faults>,
+    /// Whether the plan needs `reverts` at all.
+    keeps: bool,
+    reverts: Mutex<Reverts>,
+}
+
+/// What a power cut brings back, oldest first.
+#[derive(Default)]
+struct Reverts {
+    old: Vec<(u64, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl FaultyMedium {
+    /// `inner`, with `faults`, which other mediums may share.
+    pub fn new(inner: Arc<dyn Medium>, faults: Arc<Faults>) -> FaultyMedium {
+        FaultyMedium {
+            inner,
+            keeps: faults.reverts(),
+            faults,
+            reverts: Mutex::default(),
+        }
+    }
+
+    /// Counts an operation and decides about it: `length` bytes at `offset`,
+    /// 0 and 0 for a sync.
+    pub fn begin(&self, access: Access, offset: u64, length: u64) -> Operation {
+        let size_bytes = self.inner.size_bytes();
+        self.faults.begin(access, offset, length, size_bytes)
+    }
+
+    /// The read that was begun.
+    ///
+    /// # Errors
+    /// The medium's, and `EIO` by the plan.
+    pub fn read_as(
+        &self,
+        operation: &Operation,
+        offset: u64,
+        memory: &mut [u8],
+    ) -> io::Result<usize> {
+        match operation.effect {
+            Some(Effect::Eio) => Err(io::Error::from_raw_os_error(EIO)),
+            Some(Effect::Short { bytes }) => {
+                let bytes = memory.len().min(bytes as usize);
+                self.inner.read(offset, &mut memory[..bytes])
+            }
+            Some(Effect::Flipped {
+                offset: at,
+                bit,
+                at_rest,
+            }) => {
+                if at_rest {
+                    self.flip(at, bit)?;
+                }
+                let bytes = self.inner.read(offset, memory)?;
+                if !at_rest && let Some(byte) = memory[..bytes].get_mut((at - offset) as usize) {
+                    *byte ^= 1 << bit;
+                }
+                Ok(bytes)
+            }
+            _ => self.inner.read(offset, memory),
+        }
+    }
+
+    /// The write that was begun.
+    ///
+    /// # Errors
+    /// The medium's, and `EIO` and `ENOSPC` by the plan.
+    pub fn write_as(&self, operation: &Operation, offset: u64, data: &[u8]) -> io::Result<usize> {
+        // Held through the write: what is kept and what is written agree.
+        let mut reverts = self.keeps.then(|| self.lock());
+        match &operation.effect {
+            Some(Effect::Eio) => Err(io::Error::from_raw_os_error(EIO)),
+            Some(Effect::NoSpace) => Err(io::Error::from_raw_os_error(ENOSPC)),
+            Some(Effect::Short { bytes }) => {
+                let bytes = data.len().min(*bytes as usize);
+                self.write_some(&mut reverts, offset, &data[..bytes])
+            }
+            Some(Effect::Misdirected { to }) => {
+                forget(&mut reverts, *to, data.len());
+                self.write_all(*to, data)?;
+                Ok(data.len())
+            }
+            Some(Effect::Lost { visible }) => {
+                let all = offset..offset + data.len() as u64;
+                self.arrive(reverts, *visible, &[], &[all], offset, data)
+            }
+            Some(Effect::Torn {
+                unit_bytes,
+                arrived,
+                visible,
+            }) => {
+                let all = offset..offset + data.len() as u64;
+                let here = units::parts(&all, *unit_bytes, arrived, true);
+                let missing = units::parts(&all, *unit_bytes, arrived, false);
+                self.arrive(reverts, *visible, &here, &missing, offset, data)
+            }
+            _ => self.write_some(&mut reverts, offset, data),
+        }
+    }
+
+    /// The sync that was begun.
+    ///
+    /// # Errors
+    /// The medium's, and `EIO` by the plan.
+    pub fn sync_as(&self, operation: &Operation) -> io::Result<()> {
+        match operation.effect {
+            Some(Effect::Eio) => return Err(io::Error::from_raw_os_error(EIO)),
+            Some(Effect::LostSync) => return Ok(()),
+            _ => {}
+        }
+        if !self.keeps {
+            return self.inner.sync();
+        }
+        // A write that comes meanwhile is not covered by this sync.
+        let mut reverts = self.lock();
+        self.inner.sync()?;
+        *reverts = Reverts::default();
+        Ok(())
+    }
+
+    /// Cuts the power: what torn and lost writes left in the disk's cache
+    /// only ([`Visible::AfterPowerCut`]) is gone. Returns how many bytes got
+    /// their old content back.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn power_cut(&self) -> io::Result<u64> {
+        let mut reverts = self.lock();
+        let mut bytes = 0;
+        while let Some((offset, old)) = reverts.old.pop() {
+            self.write_all(offset, &old)?;
+            bytes += old.len() as u64;
+        }
+        *reverts = Reverts::default();
+        Ok(bytes)
+    }
+
+    /// Writes the parts that arrive. Those that only seem to, arrive too, and
+    /// their old content is kept.
+    fn arrive(
+        &self,
+        mut reverts: Option<MutexGuard<'_, Reverts>>,
+        visible: Visible,
+        here: &[Range<u64>],
+        missing: &[Range<u64>],
+        offset: u64,
+        data: &[u8],
+    ) -> io::Result<usize> {
+        for part in here {
+            let length = (part.end - part.start) as usize;
+            forget(&mut reverts, part.start, length);
+        }
+        match reverts {
+            Some(mut reverts) if visible == Visible::AfterPowerCut => {
+                for part in missing {
+                    reverts.keep(part.start, self.old(part)?);
+                }
+                self.write_all(offset, data)?;
+            }
+            _ => {
+                for part in here {
+                    let from = (part.start - offset) as usize;
+                    let to = (part.end - offset) as usize;
+                    self.write_all(part.start, &data[from..to])?;
+                }
+            }
+        }
+        Ok(data.len())
+    }
+
+    fn write_some(
+        &self,
+        reverts: &mut Option<MutexGuard<'_, Reverts>>,
+        offset: u64,
+        data: &[u8],
+    ) -> io::Result<usize> {
+        let bytes = self.inner.write(offset, data)?;
+        forget(reverts, offset, bytes);
+        Ok(bytes)
+    }
+
+    fn old(&self, range: &Range<u64>) -> io::Result<Vec<u8>> {
+        let mut old = vec![0; (range.end - range.start) as usize];
+        let mut done = 0;
+        while done < old.len() {
+            match self
+                .inner
+                .read(range.start + done as u64, &mut old[done..])?
+            {
+                0 => break, // Past the end: zeros.
+                bytes => done += bytes,
+            }
+        }
+        Ok(old)
+    }
+
+    fn flip(&self, offset: u64, bit: u8) -> io::Result<()> {
+        let mut byte = [0];
+        if self.inner.read(offset, &mut byte)? == 1 {
+            byte[0] ^= 1 << bit;
+            self.write_all(offset, &byte)?;
+        }
+        Ok(())
+    }
+
+    fn write_all(&self, mut offset: u64, mut data: &[u8]) -> io::Result<()> {
+        while !data.is_empty() {
+            let bytes = self.inner.write(offset, data)?;
+            if bytes == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            offset += bytes as u64;
+            data = &data[bytes..];
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Reverts> {
+        self.reverts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The kernel's numbers (`asm-generic/errno-base.h`), the same on every
+/// architecture that Linux calls generic.
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// A power cut does not bring back what a good write has replaced.
+fn forget(reverts: &mut Option<MutexGuard<'_, Reverts>>, offset: u64, length: usize) {
+    if let Some(reverts) = reverts {
+        reverts.forget(offset..offset + length as u64);
+    }
+}
+
+impl Reverts {
+    fn keep(&mut self, offset: u64, old: Vec<u8>) {
+        self.bytes += old.len();
+        self.old.push((offset, old));
+        while self.bytes > REVERT_BYTES_MAX {
+            self.bytes -= self.old.remove(0).1.len();
+        }
+    }
+
+    /// Cuts `range` out of what is kept.
+    fn forget(&mut self, range: Range<u64>) {
+        let overlaps = |(offset, old): &(u64, Vec<u8>)| {
+            *offset < range.end && offset + old.len() as u64 > range.start
+        };
+        if !self.old.iter().any(overlaps) {
+            return;
+        }
+        let mut left = Vec::new();
+        for (offset, old) in self.old.drain(..) {
+            let end = offset + old.len() as u64;
+            let before = range.start.clamp(offset, end);
+            let after = range.end.clamp(offset, end);
+            for part in [offset..before, after.max(before)..end] {
+                if part.start < part.end {
+                    let from = (part.start - offset) as usize;
+                    let to = (part.end - offset) as usize;
+                    left.push((part.start, old[from..to].to_vec()));
+                }
+            }
+        }
+        self.bytes = left.iter().map(|(_, old)| old.len()).sum();
+        self.old = left;
+    }
+}
+
+impl Medium for FaultyMedium {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn read(&self, offset: u64, memory: &mut [u8]) -> io::Result<usize> {
+        let operation = self.begin(Access::Read, offset, memory.len() as u64);
+        self.read_as(&operation, offset, memory)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<usize> {
+        let operation = self.begin(Access::Write, offset, data.len() as u64);
+        self.write_as(&operation, offset, data)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let operation = self.begin(Access::Sync, 0, 0);
+        self.sync_as(&operation)
+    }
+}
