@@ -6,7 +6,7 @@ use toml::de::DeTable;
 
 use crate::model::{
     Cloud, CloudParameters, Constant, ConstantParameters, Flash, FlashParameters, Model,
-    ParameterError, Rotating, RotatingParameters,
+    ParameterError, Raid10, Raid10Parameters, Rotating, RotatingParameters,
 };
 
 /// The file's one table.
@@ -81,8 +81,19 @@ kinds! {
     "constant" => Constant(ConstantParameters), |parameters, _| Constant::new(parameters);
     /// One rotating disk.
     "rotating" => Rotating(RotatingParameters), |parameters, _| Rotating::new(parameters);
+    /// Mirrored pairs of rotating disks behind a controller.
+    "raid10" => Raid10(Raid10Parameters), |parameters, _| raid10(parameters);
     /// Flash: dies, buffer, garbage collection.
     "flash" => Flash(FlashParameters), Flash::new;
     /// A rate-limited volume on a network.
     "cloud" => Cloud(CloudParameters), Cloud::new;
+}
+
+/// The array; what is wrong with its disks is told as the parameter of a disk.
+fn raid10(parameters: Raid10Parameters) -> Result<Raid10, ParameterError> {
+    Rotating::new(parameters.disk.clone()).map_err(|error| ParameterError {
+        parameter: format!("disk.{}", error.parameter),
+        ..error
+    })?;
+    Raid10::new(parameters)
 }

@@ -1,7 +1,9 @@
 //! Disks by name.
 
 use super::Parameters;
-use crate::model::{CloudParameters, ConstantParameters, FlashParameters, RotatingParameters};
+use crate::model::{
+    CloudParameters, ConstantParameters, FlashParameters, Raid10Parameters, RotatingParameters,
+};
 
 /// A disk that is known by name.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ fn constant_100us() -> ConstantParameters {
     }
 }
 
+const ULTRASTAR: &str =
+    "IBM's data sheet; zones as DIXtrac read them (Bryant and O'Hallaron, figure 6.14)";
 const AWS: &str = "docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html";
 const GOOGLE: &str = "cloud.google.com/compute/docs/disks/performance";
 
@@ -41,14 +45,38 @@ pub(super) const PRESETS: &[Preset] = &[
     Preset {
         name: "ultrastar-36lzx",
         description: "IBM Ultrastar 36LZX, 18.3 GB, 10,000 rpm, SCSI: the disk of Hall and Bonnet",
-        source: "IBM's data sheet; zones as DIXtrac read them (Bryant and O'Hallaron, figure 6.14)",
+        source: ULTRASTAR,
         parameters: || Parameters::Rotating(RotatingParameters::ultrastar_36lzx()),
+    },
+    Preset {
+        name: "ultrastar-36lzx-36gb",
+        description: "IBM Ultrastar 36LZX, 36.7 GB: twice the heads on the same cylinders",
+        source: ULTRASTAR,
+        parameters: || Parameters::Rotating(RotatingParameters::ultrastar_36lzx_36gb()),
     },
     Preset {
         name: "sata-7200",
         description: "Seagate Constellation ES, 2 TB, 7200 rpm, SATA",
         source: "Seagate, product manual 100516232",
         parameters: || Parameters::Rotating(RotatingParameters::sata_7200()),
+    },
+    Preset {
+        name: "percona-4x7200",
+        description: "four 7200 rpm SATA disks, RAID 10 by software: Percona's server of 2013",
+        source: "Percona, \"Is there room for more MySQL IO optimization?\"; most is assumed",
+        parameters: || Parameters::Raid10(Raid10Parameters::percona_4x7200()),
+    },
+    Preset {
+        name: "database-box-8",
+        description: "eight 10,000 rpm disks, RAID 10 behind a write-back cache",
+        source: "\"I/O schedulers seriously revisited\"; most is assumed",
+        parameters: || Parameters::Raid10(Raid10Parameters::database_box_8()),
+    },
+    Preset {
+        name: "bug-68659",
+        description: "twelve 7200 rpm disks, RAID 10 behind a write-back cache",
+        source: "MySQL bug 68659; disks and controller are inferred from its figures",
+        parameters: || Parameters::Raid10(Raid10Parameters::bug_68659()),
     },
     Preset {
         name: "sata-ssd",

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::FlashParameters;
+use crate::model::{FlashParameters, Raid10Parameters, RotatingParameters};
 
 fn message(text: &str) -> String {
     match Description::from_toml(text).and_then(|description| description.build(1).map(|_| ())) {
@@ -32,6 +32,22 @@ fn a_base_gives_all_that_is_not_set() {
         ..FlashParameters::nvme_ssd()
     };
     assert_eq!(*description.parameters(), Parameters::Flash(expected));
+}
+
+#[test]
+fn a_table_of_the_base_is_changed_value_by_value() {
+    let text = "[model]\nbase = \"percona-4x7200\"\ndisk.write_back = false\ndisks = 6\n";
+    let description = Description::from_toml(text).unwrap();
+    let base = Raid10Parameters::percona_4x7200();
+    let expected = Raid10Parameters {
+        disks: 6,
+        disk: RotatingParameters {
+            write_back: false,
+            ..base.disk.clone()
+        },
+        ..base
+    };
+    assert_eq!(*description.parameters(), Parameters::Raid10(expected));
 }
 
 #[test]
@@ -151,6 +167,10 @@ fn impossible_values_are_refused_with_their_line() {
     assert_eq!(
         with("constant-100us", "queue_max = 0"),
         "line 3: queue_max is 0: must be at least 1"
+    );
+    assert_eq!(
+        with("percona-4x7200", "[model.disk]\nqueue_max = 0"),
+        "line 4: disk.queue_max is 0: must lie in 1..256"
     );
     // A value of the preset that another one makes impossible has no line.
     assert_eq!(
