@@ -97,6 +97,24 @@ fn a_full_cache_holds_writes_back_to_the_disks_rate() {
 }
 
 #[test]
+fn a_large_write_makes_room_for_itself() {
+    let mut array = Raid10::new(Raid10Parameters {
+        cache_bytes: 4 * MIB,
+        read_ahead_bytes: 0,
+        ..Raid10Parameters::database_box_8()
+    })
+    .unwrap();
+    let mut now_ns = 0;
+    // 3 of 4 MiB are dirty, below the 80 % that press.
+    for offset in [0, 100 * MIB, 200 * MIB] {
+        let in_cache_ns = take_ns(&mut array, &mut now_ns, Kind::Write, offset, 1 << 20);
+        assert!(in_cache_ns < 2_000_000, "{in_cache_ns}");
+    }
+    let held_ns = take_ns(&mut array, &mut now_ns, Kind::Write, 300 * MIB, 2 << 20);
+    assert!((3_000_000..500_000_000).contains(&held_ns), "{held_ns}");
+}
+
+#[test]
 fn dirty_data_reach_the_disks_when_they_are_old_enough() {
     let mut array = Raid10::new(Raid10Parameters::database_box_8()).unwrap();
     let mut now_ns = 0;

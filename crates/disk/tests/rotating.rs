@@ -281,6 +281,18 @@ fn no_command_waits_for_ever() {
 }
 
 #[test]
+fn a_large_write_cache_is_emptied_in_order_of_position_not_of_age() {
+    let random = |kind| {
+        let mut disk = Rotating::new(RotatingParameters::sata_7200()).unwrap();
+        let mut experiment = Loop::paper(kind, Access::Random, 1);
+        experiment.file_bytes = 1 << 40;
+        run(&mut disk, &experiment).mib_per_second
+    };
+    let (read, write) = (random(Kind::Read), random(Kind::Write));
+    assert!(write > 1.8 * read, "reads {read} MB/s, writes {write}");
+}
+
+#[test]
 fn impossible_disks_are_refused_by_name() {
     let refused = |change: fn(&mut RotatingParameters)| {
         let mut parameters = ultrastar();
@@ -330,7 +342,7 @@ fn small(write_back: bool, read_ahead: bool, write_segments: u32) -> Rotating {
 }
 
 proptest! {
-    #![proptest_config(loops::cases(1000))]
+    #![proptest_config(loops::cases(500))]
 
     #[test]
     fn every_command_ends_once_and_never_before_it_can(

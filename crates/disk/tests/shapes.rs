@@ -7,8 +7,8 @@ use common::{MS, constant};
 use iolane_disk::elevator::{
     Anticipatory, AnticipatoryParameters, BlockLayerParameters, Cfq, Core, LinuxDeadline, LinuxNoop,
 };
-use iolane_disk::model::{Rotating, RotatingParameters};
-use iolane_disk::simulation::{Arrival, Commit, Pattern, Report, Stream, Time, Transactions};
+use iolane_disk::model::{Raid10, Raid10Parameters, Rotating, RotatingParameters};
+use iolane_disk::simulation::{Arrival, Commit, Host, Pattern, Report, Stream, Time, Transactions};
 use iolane_disk::{Elevator, Simulation};
 use iolane_sched::{Config, Deadline, Level, Policy, WindowConfig};
 
@@ -177,4 +177,37 @@ fn waiting_for_a_process_collapses_when_threads_share_a_log() {
             "{name}: {rate} with 8 threads, {alone} with one"
         );
     }
+}
+
+#[test]
+fn submitting_many_at_once_is_as_good_as_large_requests_because_they_are_merged() {
+    let scan = |bytes, batch| {
+        let block = BlockLayerParameters {
+            // What the report's 1 MB reads were split into.
+            request_bytes_max: 256 << 10,
+            ..BlockLayerParameters::default()
+        };
+        let disk = Raid10::new(Raid10Parameters::bug_68659()).unwrap();
+        let report = Simulation::new(disk, LinuxNoop::noop(block).unwrap(), 1)
+            .host(Host {
+                call_ns: 3_000,
+                operation_ns: 5_000,
+            })
+            .stream(Stream {
+                arrival: closed(batch),
+                batch,
+                pattern: Pattern::Sequential,
+                sizes: Stream::sizes_of(bytes),
+                ..Stream::default()
+            })
+            .run(500 * MS, 1_000 * MS)
+            .unwrap();
+        report.bytes_per_second()
+    };
+    let [one, many, large] = [(PAGE, 1), (PAGE, 64), (1 << 20, 1)].map(|(b, n)| scan(b, n));
+    assert!(many > 4.0 * one, "{many} against {one} bytes/s");
+    assert!(
+        (many / large - 1.0).abs() < 0.15,
+        "{many} against {large} bytes/s"
+    );
 }

@@ -3,9 +3,7 @@
 mod common;
 
 use common::{GIB, Head, MIB, MS, constant};
-use iolane_disk::elevator::{
-    Anticipatory, BlockLayerParameters, Cfq, Core, LinuxDeadline, LinuxNoop,
-};
+use iolane_disk::elevator::{BlockLayerParameters, Core, LinuxNoop};
 use iolane_disk::simulation::{
     Arrival, Commit, Host, Pattern, Report, Size, Stream, Tally, Time, Transactions,
 };
@@ -25,30 +23,6 @@ fn core(policy: Policy) -> Core {
 
 fn noop() -> LinuxNoop {
     LinuxNoop::noop(BlockLayerParameters::default()).unwrap()
-}
-
-/// Every elevator there is.
-fn elevators() -> Vec<(&'static str, Box<dyn Elevator>)> {
-    let block = BlockLayerParameters::default;
-    let mut all: Vec<(&'static str, Box<dyn Elevator>)> = vec![
-        ("linux noop", Box::new(noop())),
-        (
-            "linux deadline",
-            Box::new(LinuxDeadline::deadline(Default::default(), block()).unwrap()),
-        ),
-        (
-            "anticipatory",
-            Box::new(Anticipatory::anticipatory(Default::default(), block()).unwrap()),
-        ),
-        (
-            "cfq",
-            Box::new(Cfq::cfq(Default::default(), block()).unwrap()),
-        ),
-    ];
-    for policy in Policy::ALL {
-        all.push((policy.name(), Box::new(core(policy))));
-    }
-    all
 }
 
 /// A bit of everything: mixed sizes, both directions, think times, batches, an
@@ -136,7 +110,7 @@ fn assert_littles_law(who: &str, tally: &Tally) {
 
 #[test]
 fn every_elevator_obeys_littles_law_and_loses_nothing() {
-    for (name, elevator) in elevators() {
+    for (name, elevator) in common::elevators() {
         let report = motley(Head::new(8), elevator, 7);
         for tally in &report.streams {
             assert!(tally.operations > 0, "{name}: {} got nothing", tally.name);
@@ -187,7 +161,7 @@ fn digest(report: &Report) -> String {
 #[test]
 fn the_same_seed_gives_the_same_report_and_another_one_another() {
     let of = |seed| {
-        let all = elevators().into_iter();
+        let all = common::elevators().into_iter();
         all.map(|(_, elevator)| digest(&motley(Head::new(8), elevator, seed)))
             .collect::<Vec<_>>()
     };
@@ -491,73 +465,5 @@ fn a_workload_that_the_disk_cannot_have_is_refused_with_its_name() {
             message.starts_with(&format!("{word} of 'stream' is")),
             "{message}"
         );
-    }
-}
-
-/// A small generator: xorshift64 (Marsaglia 2003).
-fn next(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
-/// Random requests at random times through one elevator; what was added and
-/// not yet ended is known by tag.
-fn each_ends_once(name: &str, mut elevator: Box<dyn Elevator>, seed: u64) {
-    let state = &mut (seed | 1);
-    let (mut now_ns, mut next_tag, mut ended) = (0, 0, 0);
-    let mut waiting = std::collections::BTreeSet::new();
-    let mut in_disk: Vec<Vec<u32>> = Vec::new();
-    elevator.attach(16);
-    while ended < 5000 {
-        now_ns += next(state) % (2 * MS);
-        let sync = !next(state).is_multiple_of(3);
-        let request = if sync {
-            common::read((next(state) % 5) as u32, next(state) % 4096 * (16 << 10))
-        } else {
-            common::write((next(state) % 5) as u32, next(state) % 4096 * (16 << 10))
-        };
-        // Phases of filling and of draining: everything must come out.
-        let filling = next_tag < 5000 && (ended / 500) % 2 == 0 || waiting.is_empty();
-        if filling && next_tag < 5000 && elevator.admits(&request) {
-            elevator.add(now_ns, next_tag, &request);
-            assert!(waiting.insert(next_tag));
-            next_tag += 1;
-        }
-        let mut dispatched = iolane_disk::elevator::Dispatched::default();
-        let room = 16 - in_disk.len();
-        elevator.dispatch(now_ns, room, &mut dispatched);
-        assert!(dispatched.transfers.len() <= room, "{name}, seed {seed}");
-        let mut begin = 0;
-        for transfer in &dispatched.transfers {
-            let members = dispatched.members[begin..transfer.members_end].to_vec();
-            begin = transfer.members_end;
-            for tag in &members {
-                assert!(waiting.remove(tag), "{name}, seed {seed}: {tag} sent twice");
-            }
-            assert_eq!(members[0], transfer.tag, "{name}, seed {seed}");
-            in_disk.push(members);
-        }
-        if !in_disk.is_empty() && next(state).is_multiple_of(2) {
-            let members = in_disk.swap_remove((next(state) % in_disk.len() as u64) as usize);
-            elevator.complete(now_ns, members[0]);
-            ended += members.len();
-        }
-        assert!(
-            now_ns < 60_000 * MS,
-            "{name}, seed {seed}: {} never go",
-            waiting.len()
-        );
-    }
-    assert_eq!((ended, waiting.len()), (5000, 0), "{name}, seed {seed}");
-}
-
-#[test]
-fn every_request_goes_once_and_in_the_end_through_every_elevator() {
-    for seed in 1..=10 {
-        for (name, elevator) in elevators() {
-            each_ends_once(name, elevator, seed);
-        }
     }
 }

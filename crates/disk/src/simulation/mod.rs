@@ -23,6 +23,18 @@
 //! assert_eq!(report.streams[0].per_second(), 160_000.0);
 //! # Ok::<(), iolane_disk::ParameterError>(())
 //! ```
+//!
+//! # Mixes of priorities
+//!
+//! "200 outstanding, of which p % have high priority" (Hall and Bonnet,
+//! section 4.3) is two closed loops with fixed shares, here two [`Stream`]s. The
+//! other reading, one loop in which each new request is high with probability
+//! p, does not agree with the paper's own numbers: by Little's law, 10 % high
+//! ones in 280 ms and low ones in 1000 ms at its 4 MB/s (250 requests a second)
+//! are 20 and 180 outstanding as fixed shares, but 7 and 225, not 200 together,
+//! if the percentages were those of the requests submitted. With one thread for
+//! each priority ([`Stream::process`]) a full allocation group blocks only its
+//! own; with one for both, the low ones block the high ones too.
 
 mod addresses;
 mod check;

@@ -2,9 +2,12 @@
 
 #![allow(dead_code, missing_docs, reason = "each test binary uses some of it")]
 
-use iolane_disk::elevator::{Dispatched, Elevator, Request};
+use iolane_disk::elevator::{
+    Anticipatory, BlockLayerParameters, Cfq, Core, Dispatched, Elevator, LinuxDeadline, LinuxNoop,
+    Request,
+};
 use iolane_disk::model::{Command, Constant, ConstantParameters, Done, Kind, Model};
-use iolane_sched::Level;
+use iolane_sched::{Config, Level, Policy};
 use std::collections::VecDeque;
 
 pub const MS: u64 = 1_000_000;
@@ -143,4 +146,31 @@ pub fn serve(
         }
     }
     served
+}
+
+/// Every elevator there is.
+pub fn elevators() -> Vec<(&'static str, Box<dyn Elevator>)> {
+    let block = BlockLayerParameters::default;
+    let mut all: Vec<(&'static str, Box<dyn Elevator>)> = vec![
+        ("linux noop", Box::new(LinuxNoop::noop(block()).unwrap())),
+        (
+            "linux deadline",
+            Box::new(LinuxDeadline::deadline(Default::default(), block()).unwrap()),
+        ),
+        (
+            "anticipatory",
+            Box::new(Anticipatory::anticipatory(Default::default(), block()).unwrap()),
+        ),
+        (
+            "cfq",
+            Box::new(Cfq::cfq(Default::default(), block()).unwrap()),
+        ),
+    ];
+    for policy in Policy::ALL {
+        all.push((
+            policy.name(),
+            Box::new(Core::new(Config::new(policy)).unwrap()),
+        ));
+    }
+    all
 }

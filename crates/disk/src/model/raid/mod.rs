@@ -200,6 +200,7 @@ impl Raid10 {
                     self.admit(now_ns, host);
                 } else {
                     self.held.push_back(host);
+                    self.press(now_ns);
                 }
             }
             Kind::Write => self.write_through(now_ns, host, command),

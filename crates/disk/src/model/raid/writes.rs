@@ -64,7 +64,14 @@ impl Raid10 {
         if self.aging_ns.is_none() {
             self.aging_ns = Some(now_ns + self.flush_interval_ns);
         }
-        if high && !self.pressed {
+        if high {
+            self.press(now_ns);
+        }
+    }
+
+    /// Dirty data go to the disks from now on, until there are few enough.
+    pub(super) fn press(&mut self, now_ns: u64) {
+        if !self.pressed {
             self.pressed = true;
             self.destage_all(now_ns);
         }
@@ -112,12 +119,13 @@ impl Raid10 {
     pub(super) fn end_batch(&mut self, now_ns: u64, batch: &Batch) {
         let cache = self.cache.as_mut().expect("only with a cache");
         cache.written(batch);
-        if cache.unwritten <= self.dirty_low {
-            self.pressed = false;
-        }
+        let few = cache.unwritten <= self.dirty_low;
         self.aged = self.aged.saturating_sub(batch.lines as usize);
         self.destaging[batch.first.pair as usize].0 -= 1;
         self.take_held(now_ns);
+        if few && self.held.is_empty() {
+            self.pressed = false;
+        }
     }
 
     /// What is dirty now has been so for long enough.

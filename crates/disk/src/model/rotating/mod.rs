@@ -461,7 +461,7 @@ impl Rotating {
         let pressed = flushing || !self.held.is_empty() || choice.is_empty();
         for (index, dirty) in self.cache.dirty.iter().enumerate() {
             if dirty.available_ns <= now_ns && (pressed || choice.is_aged(dirty.since_ns)) {
-                choice.offer(&dirty.place, true, dirty.since_ns, Next::Dirty(index));
+                choice.offer_ageless(&dirty.place, true, Next::Dirty(index));
             }
         }
         choice.best()

@@ -15,7 +15,10 @@ impl RotatingParameters {
     /// - Capacity, 6 of 12 heads, 11 zones, 10,000 rpm, 4.9 ms average seek,
     ///   21.7..36.1 MB/s sustained, 4 MB buffer: IBM's data sheet (also in
     ///   Bryant and O'Hallaron, "Computer Systems", 1st ed., figure 6.13).
-    /// - The zones: read out of the drive by DIXtrac (ibid., figure 6.14).
+    /// - The zones: read out of the drive by DIXtrac (ibid., figure 6.14; not
+    ///   checked against the book, but they agree with the data sheet: 15,042
+    ///   of its 15,110 cylinders, 0.4 % of spares beyond its capacity, and
+    ///   both its rates).
     /// - Switch times: from the sustained rate, which IBM's specifications
     ///   define as a cylinder's bytes over (heads - 1) head switches, one
     ///   cylinder switch and a turn for each head; 36.1 MB/s with 504 sectors
@@ -24,8 +27,12 @@ impl RotatingParameters {
     ///   (30 us on a hit): IBM's specification S07N9742 of the Ultrastar
     ///   146Z10, a later 10,000 rpm drive of the same line.
     /// - 32 commands: what the paper's controller held (figure 2).
-    /// - Assumed: 0.6 ms to the next track; 16 segments, 4 of them for
-    ///   writes; 0.25 ms of margin on arrival; 500 ms until age decides.
+    /// - Assumed: 0.6 ms to the next track; 16 segments; 500 ms until age
+    ///   decides.
+    /// - Assumed with the paper's throughput in view, since no data sheet tells
+    ///   how a drive orders its queue: 4 of the segments for writes (with 3 or
+    ///   6, writes at 200 outstanding change by 7 % down or up), and 0.25 ms of
+    ///   margin on arrival (without it, reads at 64 gain 8 %).
     pub fn ultrastar_36lzx() -> RotatingParameters {
         const ZONES: [(u32, u32); 11] = [
             (380, 504),
@@ -87,13 +94,14 @@ impl RotatingParameters {
     /// - Capacity, 7200 rpm, 140 MB/s sustained at most, 300 MB/s interface,
     ///   64 MB buffer, 32 commands, 8.5 ms average seek (9.5 ms for writes):
     ///   Seagate's product manual 100516232.
-    /// - Full stroke 17.4 ms: the same line's 100 GB-per-surface drive
-    ///   (Constellation SAS product manual, section 5.2.1).
+    /// - Full stroke 17.4 ms: the same line's 2.5-inch drive, of equal average
+    ///   seek (Constellation SAS product manual, section 5.2.1); the manual of
+    ///   this one is silent.
     /// - 16 zones of equal width, whose rate falls by half to the centre, and
     ///   262,400 cylinders: from the capacity of 8 surfaces, and in agreement
     ///   with the manual's 240,000 tracks per inch on 28 mm.
     /// - Assumed: 0.8 ms to the next track, 0.8 ms head switch, 1.8 ms
-    ///   cylinder switch; 0.2 ms overhead (the SAS drive's 0.2 ms); 128
+    ///   cylinder switch; 0.2 ms overhead (as the 2.5-inch drive); 128
     ///   segments, half of them for writes; 0.25 ms of margin on arrival;
     ///   500 ms until age decides.
     pub fn sata_7200() -> RotatingParameters {

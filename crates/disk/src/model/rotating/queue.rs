@@ -93,12 +93,19 @@ impl<'a, T: Copy> Choice<'a, T> {
         since_ns + self.age_max_ns <= self.now_ns
     }
 
-    /// One that could go now.
+    /// A command that could go now.
     #[inline]
     pub(super) fn offer(&mut self, place: &Place, write: bool, since_ns: u64, what: T) {
         if self.is_aged(since_ns) && self.aged.is_none_or(|(oldest, _)| since_ns < oldest) {
             self.aged = Some((since_ns, what));
         }
+        self.offer_ageless(place, write, what);
+    }
+
+    /// Something that could go now, and for which no host waits: there may be
+    /// so much of it that age would turn the order into that of arrival.
+    #[inline]
+    pub(super) fn offer_ageless(&mut self, place: &Place, write: bool, what: T) {
         let start_ns = self
             .mechanics
             .foreseen_ns(self.arm, self.now_ns, place, write);
