@@ -7,6 +7,8 @@ use crate::device::{Device, DeviceInfo, DeviceShared, OpenBackend};
 use crate::error::OpenError;
 use crate::file::{File, OpenOptions};
 use crate::ioprio::IoPriority;
+#[cfg(feature = "simulated")]
+use crate::simulated::SimulatedDisk;
 use iolane_sched::{Config, ConfigError, Policy, Scheduler};
 use std::collections::HashMap;
 use std::fmt;
@@ -24,6 +26,9 @@ pub(crate) struct Settings {
 }
 
 pub(crate) struct EngineShared {
+    /// Whose files are opened, instead of the machine's.
+    #[cfg(feature = "simulated")]
+    pub(crate) simulated: Option<SimulatedDisk>,
     settings: Arc<Settings>,
     policy: Policy,
     configure: Option<Box<Configure>>,
@@ -123,6 +128,8 @@ pub struct EngineBuilder {
     configure: Option<Box<Configure>>,
     arena: Option<Arena>,
     open_backend: Option<Box<OpenBackend>>,
+    #[cfg(feature = "simulated")]
+    simulated: Option<SimulatedDisk>,
 }
 
 impl EngineBuilder {
@@ -170,6 +177,19 @@ impl EngineBuilder {
         self
     }
 
+    /// Opens the files of this disk instead of the machine's. The choice of a
+    /// [`backend`](Self::backend) is of no matter then.
+    #[cfg(feature = "simulated")]
+    #[must_use]
+    pub fn simulated(mut self, disk: &SimulatedDisk) -> EngineBuilder {
+        self.simulated = Some(disk.clone());
+        let own = disk.clone();
+        self.open_backend = Some(Box::new(move |capacity| {
+            backend::open_simulated(&own, capacity)
+        }));
+        self
+    }
+
     /// A backend of one's own: one that fails, for tests.
     #[cfg(test)]
     pub(crate) fn open_backend(mut self, open: Box<OpenBackend>) -> EngineBuilder {
@@ -190,6 +210,8 @@ impl EngineBuilder {
             .open_backend
             .unwrap_or_else(|| Box::new(move |capacity| backend::open(choice, capacity)));
         Ok(Engine(EngineShared {
+            #[cfg(feature = "simulated")]
+            simulated: self.simulated,
             settings: Arc::new(Settings {
                 open_backend,
                 io_priority: self.io_priority,

@@ -23,7 +23,8 @@
 //! | `pending`, `completion`, `batch` | how requests end, and begin together |
 //! | `error`, `statistics`, `ioprio` | what their names say |
 //! | [`arena`] | memory for buffers |
-//! | `backend` | io_uring, Linux AIO, thread pool |
+//! | `backend` | io_uring, Linux AIO, thread pool, simulated |
+//! | `simulated` | a disk in memory, with the feature `simulated` |
 //! | `sys` | all unsafe code |
 #![deny(unsafe_code)]
 
@@ -37,6 +38,8 @@ mod error;
 mod file;
 mod ioprio;
 mod pending;
+#[cfg(feature = "simulated")]
+mod simulated;
 mod statistics;
 #[allow(unsafe_code)]
 mod sys;
@@ -57,6 +60,8 @@ pub use iolane_sched::{
 };
 pub use ioprio::IoPriority;
 pub use pending::Pending;
+#[cfg(feature = "simulated")]
+pub use simulated::{SimulatedDisk, SimulatedDiskBuilder, SimulatedDiskError};
 pub use statistics::{
     BATCH_SIZES, DeviceStatistics, FlowStatistics, Latency, LevelStatistics, TimeAtCount,
 };

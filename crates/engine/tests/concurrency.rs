@@ -3,7 +3,8 @@
 mod common;
 
 use common::{BACKENDS, Random, engine, folder, open};
-use iolane::{Buffer, File, Level, Policy, WindowConfig};
+use iolane::{Buffer, Engine, File, Level, OpenOptions, Policy, SimulatedDisk, WindowConfig};
+use iolane_disk::model::{Constant, ConstantParameters};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const BLOCK: usize = 4096;
@@ -113,6 +114,40 @@ fn threads_see_their_own_writes_in_order() {
                 assert_eq!(statistics.in_flight.count(), 0);
                 assert_eq!(statistics.total().read.errors, 0);
             }
+        }
+    }
+}
+
+#[test]
+fn threads_on_a_simulated_disk_do_too() {
+    let model = Constant::new(ConstantParameters {
+        capacity_bytes: 1 << 30,
+        queue_max: 8,
+        latency_ns: 30_000,
+    });
+    let disks = [
+        SimulatedDisk::builder().seed(11),
+        SimulatedDisk::builder().model(Box::new(model.unwrap())),
+    ];
+    for disk in disks {
+        let disk = disk.build().unwrap();
+        for policy in Policy::ALL {
+            let engine = Engine::builder().simulated(&disk).policy(policy);
+            let engine = engine.build().unwrap();
+            let size = THREADS as u64 * BLOCKS_EACH * BLOCK as u64;
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create_new(true).size(size);
+            let file = engine.open(policy.to_string(), &options).unwrap();
+            file.device().set_window(WindowConfig::Fixed(4)).unwrap();
+            std::thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let file = file.clone();
+                    scope.spawn(move || work(&file, thread, 17));
+                }
+            });
+            let statistics = file.device().statistics();
+            assert_eq!(statistics.outstanding.count(), 0);
+            assert_eq!(statistics.total().write.errors, 0);
         }
     }
 }

@@ -23,6 +23,7 @@ pub fn backend(kind: BackendKind) -> Backend {
         BackendKind::Uring => Backend::IoUring,
         BackendKind::LinuxAio => Backend::LinuxAio,
         BackendKind::Threads => Backend::Threads,
+        BackendKind::Simulated => unreachable!("no measurement has a simulated disk"),
     }
 }
 

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `select` | which backend: names, probing, report |
 //! | `uring`, `aio`, `threads` | the three backends |
+//! | `simulated` | a disk that is not there |
 //! | `pool` | threads that do blocking transfers |
 //! | `slots` | table of operations in flight |
 //! | `bell` | how a sleeping driver is woken |
@@ -18,19 +19,27 @@ mod bell;
 mod countdown;
 mod pool;
 mod select;
+#[cfg(feature = "simulated")]
+mod simulated;
 mod slots;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod uring;
 
+#[cfg(feature = "simulated")]
+pub(crate) use simulated::SimulatedBackend;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use crate::sys::op::{BufferRegion, PinnedOp};
+#[cfg(feature = "simulated")]
+pub(crate) use bell::Nudge;
 pub(crate) use select::open;
+#[cfg(feature = "simulated")]
+pub(crate) use select::open_simulated;
 pub use select::{BackendChoice, BackendError, BackendKind, BackendReport};
 
 /// Most operations that one backend can be opened for: a ring of this size

@@ -34,10 +34,14 @@ pub enum BackendKind {
     LinuxAio,
     /// A pool of threads that block in `preadv` and `pwritev`.
     Threads,
+    /// A simulated disk, which an engine has only if it was made with one
+    /// (feature `simulated`).
+    Simulated,
 }
 
 impl BackendKind {
-    /// In the order in which [`BackendChoice::Auto`] tries them.
+    /// Those of the kernel, in the order in which [`BackendChoice::Auto`]
+    /// tries them.
     const ALL: [BackendKind; 3] = [
         BackendKind::Uring,
         BackendKind::LinuxAio,
@@ -51,6 +55,7 @@ impl fmt::Display for BackendKind {
             BackendKind::Uring => "io_uring",
             BackendKind::LinuxAio => "linux-aio",
             BackendKind::Threads => "threads",
+            BackendKind::Simulated => "simulated",
         })
     }
 }
@@ -208,10 +213,11 @@ pub(super) fn open_with(
         return Err(BackendError::Capacity { capacity });
     }
     let mut refused = Vec::new();
-    let candidates = BackendKind::ALL.into_iter().filter(|&kind| {
-        matches!(choice, BackendChoice::Auto) || choice == BackendChoice::Only(kind)
-    });
-    for kind in candidates {
+    let candidates = match &choice {
+        BackendChoice::Auto => &BackendKind::ALL[..],
+        BackendChoice::Only(kind) => std::slice::from_ref(kind),
+    };
+    for &kind in candidates {
         match try_open(kind, capacity) {
             Ok((backend, detail)) => {
                 let report = BackendReport {
@@ -235,6 +241,25 @@ pub(super) fn open_with(
     }
 }
 
+/// The backend of a simulated disk, whatever else the engine would choose:
+/// the disk's files are known to no other.
+#[cfg(feature = "simulated")]
+pub(crate) fn open_simulated(
+    disk: &crate::simulated::SimulatedDisk,
+    capacity: u32,
+) -> Result<(Box<dyn Backend>, BackendReport), BackendError> {
+    if !(1..=CAPACITY_MAX).contains(&capacity) {
+        return Err(BackendError::Capacity { capacity });
+    }
+    let backend = disk.backend(capacity);
+    let report = BackendReport {
+        chosen: BackendKind::Simulated,
+        detail: backend.detail(),
+        refused: Vec::new(),
+    };
+    Ok((Box::new(backend), report))
+}
+
 pub(super) fn try_open(kind: BackendKind, capacity: u32) -> Tried {
     let (mut backend, detail): (Box<dyn Backend>, String) = match kind {
         BackendKind::Uring => {
@@ -250,6 +275,9 @@ pub(super) fn try_open(kind: BackendKind, capacity: u32) -> Tried {
             Box::new(ThreadsBackend::new(capacity)),
             format!("at most {}", super::pool::THREADS_MAX),
         ),
+        BackendKind::Simulated => {
+            return Err("the engine was not made with a simulated disk".into());
+        }
     };
     round_trip(backend.as_mut())?;
     Ok((backend, detail))

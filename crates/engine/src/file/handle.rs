@@ -12,6 +12,9 @@ use std::os::unix::fs::FileExt;
 pub(crate) enum Handle {
     /// Of the kernel.
     Kernel { file: fs::File, block_device: bool },
+    /// Of a simulated disk.
+    #[cfg(feature = "simulated")]
+    Simulated(crate::simulated::SimulatedHandle),
 }
 
 impl Handle {
@@ -19,12 +22,16 @@ impl Handle {
     pub(crate) fn fd(&self) -> RawFd {
         match self {
             Handle::Kernel { file, .. } => file.as_raw_fd(),
+            #[cfg(feature = "simulated")]
+            Handle::Simulated(file) => file.fd(),
         }
     }
 
     pub(crate) fn is_block_device(&self) -> bool {
         match self {
             Handle::Kernel { block_device, .. } => *block_device,
+            #[cfg(feature = "simulated")]
+            Handle::Simulated(_) => false,
         }
     }
 
@@ -32,6 +39,8 @@ impl Handle {
     pub(crate) fn read_at(&self, memory: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
             Handle::Kernel { file, .. } => file.read_at(memory, offset),
+            #[cfg(feature = "simulated")]
+            Handle::Simulated(file) => file.read_at(memory, offset),
         }
     }
 
@@ -39,6 +48,8 @@ impl Handle {
     pub(crate) fn write_at(&self, data: &[u8], offset: u64) -> io::Result<usize> {
         match self {
             Handle::Kernel { file, .. } => file.write_at(data, offset),
+            #[cfg(feature = "simulated")]
+            Handle::Simulated(file) => file.write_at(data, offset),
         }
     }
 
@@ -46,6 +57,8 @@ impl Handle {
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         match self {
             Handle::Kernel { file, .. } => file.sync_data(),
+            #[cfg(feature = "simulated")]
+            Handle::Simulated(file) => file.sync(),
         }
     }
 
@@ -53,6 +66,8 @@ impl Handle {
     pub(crate) fn sync_all(&self) -> io::Result<()> {
         match self {
             Handle::Kernel { file, .. } => file.sync_all(),
+            #[cfg(feature = "simulated")]
+            Handle::Simulated(file) => file.sync(),
         }
     }
 
@@ -65,6 +80,8 @@ impl Handle {
             } => Ok(file.metadata()?.len()),
             // `st_size` is 0. The position itself is used by nobody.
             Handle::Kernel { file, .. } => (&*file).seek(SeekFrom::End(0)),
+            #[cfg(feature = "simulated")]
+            Handle::Simulated(file) => Ok(file.size()),
         }
     }
 
@@ -84,6 +101,8 @@ impl Handle {
                     result => result,
                 }
             }
+            #[cfg(feature = "simulated")]
+            Handle::Simulated(file) => file.resize(size_bytes),
         }
     }
 }

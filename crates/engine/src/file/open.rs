@@ -158,6 +158,12 @@ impl EngineShared {
             let path = path.to_owned();
             return Err(OpenError::NoAccess { path });
         }
+        #[cfg(feature = "simulated")]
+        let opened = match &self.simulated {
+            Some(disk) => open_simulated(disk, path, options)?,
+            None => open_kernel(path, options)?,
+        };
+        #[cfg(not(feature = "simulated"))]
         let opened = open_kernel(path, options)?;
         let device = self.device(opened.info, path)?;
         options.extend(&opened.handle, path)?;
@@ -209,6 +215,48 @@ fn open_kernel(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> 
     Ok(Opened {
         handle: Handle::Kernel { file, block_device },
         key,
+        info,
+        align,
+    })
+}
+
+#[cfg(feature = "simulated")]
+fn open_simulated(
+    disk: &crate::simulated::SimulatedDisk,
+    path: &Path,
+    options: &OpenOptions,
+) -> Result<Opened, OpenError> {
+    use crate::simulated::{OpenAccess, OpenFlags};
+    let flags = OpenFlags {
+        access: OpenAccess {
+            read: options.read,
+            write: options.write,
+            direct: options.direct,
+            data_sync: options.data_sync,
+        },
+        create: options.create,
+        create_new: options.create_new,
+        truncate: options.truncate,
+    };
+    let file = disk.open(path, flags).map_err(|source| OpenError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    let info = disk.info().clone();
+    let align = if options.direct {
+        Alignment {
+            offset_bytes: info.logical_block_bytes,
+            memory_bytes: 1,
+        }
+    } else {
+        Alignment::ANY
+    };
+    Ok(Opened {
+        key: InodeKey {
+            dev: libc::makedev(info.major, info.minor),
+            inode: Some(file.number()),
+        },
+        handle: Handle::Simulated(file),
         info,
         align,
     })

@@ -20,4 +20,6 @@ pub(crate) mod seccomp;
 pub(crate) mod span;
 pub(crate) mod statx;
 pub(crate) mod syscalls;
+#[cfg(feature = "simulated")]
+pub(crate) mod timer_slack;
 pub(crate) mod uring;

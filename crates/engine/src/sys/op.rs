@@ -51,12 +51,48 @@ impl PinnedOp {
         (self.0.iov_count == 1).then(|| unsafe { self.0.iov.read() })
     }
 
-    /// Bytes of all vectors together.
-    #[cfg(test)]
-    pub fn length(&self) -> u64 {
+    #[cfg(any(test, feature = "simulated"))]
+    fn vectors(&self) -> &[libc::iovec] {
         // SAFETY: `new` was promised `iov_count` readable vectors.
-        let vectors = unsafe { std::slice::from_raw_parts(self.0.iov, self.0.iov_count as usize) };
-        vectors.iter().map(|vector| vector.iov_len as u64).sum()
+        unsafe { std::slice::from_raw_parts(self.0.iov, self.0.iov_count as usize) }
+    }
+
+    /// Bytes of all vectors together, of a read or a write.
+    #[cfg(any(test, feature = "simulated"))]
+    pub fn length(&self) -> u64 {
+        let lengths = self.vectors().iter().map(|vector| vector.iov_len as u64);
+        lengths.sum()
+    }
+
+    /// Replaces `bytes` by what a write is to write.
+    #[cfg(feature = "simulated")]
+    pub fn gather(&self, bytes: &mut Vec<u8>) {
+        debug_assert_eq!(self.0.code, OpCode::Write);
+        bytes.clear();
+        for vector in self.vectors() {
+            // SAFETY: `new` was promised that the memory is there and that
+            // nobody writes it.
+            bytes.extend_from_slice(unsafe {
+                std::slice::from_raw_parts(vector.iov_base.cast::<u8>(), vector.iov_len)
+            });
+        }
+    }
+
+    /// Gives a read its first `bytes`.
+    #[cfg(feature = "simulated")]
+    pub fn scatter(&self, bytes: &[u8]) {
+        debug_assert_eq!(self.0.code, OpCode::Read);
+        let mut rest = bytes;
+        for vector in self.vectors() {
+            let (piece, tail) = rest.split_at(rest.len().min(vector.iov_len));
+            // SAFETY: `new` was promised that the memory is there and that
+            // nobody else touches it; `piece` is no longer than it, and not in
+            // it, as that would be a reference to it.
+            unsafe {
+                std::ptr::copy_nonoverlapping(piece.as_ptr(), vector.iov_base.cast(), piece.len());
+            }
+            rest = tail;
+        }
     }
 
     /// Gives up the priority hint.

@@ -3,6 +3,7 @@
 
 mod particular;
 mod select;
+mod subject;
 mod suite;
 mod transfers;
 
@@ -14,6 +15,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::sys::fixture::pin;
+use subject::{Subject, TestFile};
 
 const CAPACITY: u32 = 64;
 const BLOCK: usize = 4096;

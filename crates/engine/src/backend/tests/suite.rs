@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -12,9 +11,9 @@ use super::*;
 use crate::sys::fixture::{self, Transfer, pin};
 use crate::sys::syscalls;
 
-fn errors_reach_the_caller(kind: BackendKind) {
-    let mut backend = opened(kind, CAPACITY);
-    let scratch = Scratch::new();
+fn errors_reach_the_caller(subject: &Subject) {
+    let mut backend = subject.opened(CAPACITY);
+    let scratch = subject.scratch();
     let block = Transfer::filled(BLOCK, 7);
     for direct in [false, true] {
         let op = block.op(1, OpCode::Read, 9999, 0);
@@ -54,48 +53,61 @@ fn errors_reach_the_caller(kind: BackendKind) {
         };
         assert_eq!(completed.result, expected);
     }
-    let full = OpenOptions::new()
-        .write(true)
-        .open("/dev/full")
-        .expect("/dev/full");
-    let op = block.op(4, OpCode::Write, full.as_raw_fd(), 0);
-    assert_eq!(run(&mut *backend, op), -libc::ENOSPC);
+    if let Subject::Kernel(_) = subject {
+        let full = OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .expect("/dev/full");
+        let op = block.op(4, OpCode::Write, full.as_raw_fd(), 0);
+        assert_eq!(run(&mut *backend, op), -libc::ENOSPC);
+    }
 }
 
-fn a_full_file_system_gives_a_short_write_first(kind: BackendKind) {
+fn a_full_file_system_gives_a_short_write_first(subject: &Subject) {
     const BLOCKS: usize = 16;
-    let scratch = Scratch::new();
+    let Subject::Kernel(_) = subject else {
+        let full = subject.with_capacity(BLOCKS * BLOCK);
+        fills_up(&full, &full.scratch().buffered(), BLOCKS);
+        return;
+    };
+    let path = subject.scratch().path.clone();
+    let subject = subject.clone();
     // The mount is seen by this thread alone, and goes with it.
-    let path = scratch.path.clone();
     let mounted = thread::spawn(move || {
         let dir = path.parent().expect("a directory");
+        std::fs::create_dir_all(dir).expect("a directory");
         if let Err(error) = fixture::mount_private_tmpfs(dir, BLOCKS * BLOCK) {
             iolane_testing::skipped(format_args!("no tmpfs of our own: {error}"));
             return;
         }
-        let file = File::create_new(&path).expect("file");
-        let much = Transfer::filled((BLOCKS + 4) * BLOCK, 1);
-        let mut backend = opened(kind, CAPACITY);
-        for direct in [false, true] {
-            file.set_len(0).expect("set_len");
-            let at = |block: usize| Op {
-                direct,
-                ..much.op(1, OpCode::Write, file.as_raw_fd(), (block * BLOCK) as u64)
-            };
-            assert_eq!(run(&mut *backend, at(0)) as usize, BLOCKS * BLOCK);
-            assert_eq!(run(&mut *backend, at(BLOCKS)), -libc::ENOSPC);
-        }
+        let file = TestFile::Kernel(File::create_new(&path).expect("file"));
+        fills_up(&subject, &file, BLOCKS);
     });
     mounted.join().expect("no panic");
 }
 
-fn short_reads_at_the_end(kind: BackendKind) {
-    let mut backend = opened(kind, CAPACITY);
-    let scratch = Scratch::new();
+/// `file` is on a filesystem with room for `blocks` blocks.
+fn fills_up(subject: &Subject, file: &TestFile, blocks: usize) {
+    let much = Transfer::filled((blocks + 4) * BLOCK, 1);
+    let mut backend = subject.opened(CAPACITY);
+    for direct in [false, true] {
+        file.set_len(0).expect("set_len");
+        let at = |block: usize| Op {
+            direct,
+            ..much.op(1, OpCode::Write, file.as_raw_fd(), (block * BLOCK) as u64)
+        };
+        assert_eq!(run(&mut *backend, at(0)) as usize, blocks * BLOCK);
+        assert_eq!(run(&mut *backend, at(blocks)), -libc::ENOSPC);
+    }
+}
+
+fn short_reads_at_the_end(subject: &Subject) {
+    let mut backend = subject.opened(CAPACITY);
+    let scratch = subject.scratch();
     let file = scratch.buffered();
     file.write_all_at(&[9; BLOCK + 100], 0).expect("write");
     let buffer = Transfer::plain(BLOCK);
-    let fds: Vec<(File, bool)> = [
+    let fds: Vec<(TestFile, bool)> = [
         Some((file, false)),
         scratch.direct().map(|file| (file, true)),
     ]
@@ -114,9 +126,9 @@ fn short_reads_at_the_end(kind: BackendKind) {
     }
 }
 
-fn no_wake_is_lost(kind: BackendKind) {
+fn no_wake_is_lost(subject: &Subject) {
     const ROUNDS: u64 = 1000;
-    let mut backend = opened(kind, CAPACITY);
+    let mut backend = subject.opened(CAPACITY);
     let waker = backend.waker();
     let produced = Arc::new(AtomicU64::new(0));
     let (ready, is_ready) = mpsc::channel();
@@ -150,8 +162,8 @@ fn no_wake_is_lost(kind: BackendKind) {
     assert!(done.is_empty());
 }
 
-fn a_wake_in_advance_counts_once(kind: BackendKind) {
-    let mut backend = opened(kind, CAPACITY);
+fn a_wake_in_advance_counts_once(subject: &Subject) {
+    let mut backend = subject.opened(CAPACITY);
     let mut done = Vec::new();
     let waker = backend.waker();
     waker.wake();
@@ -171,9 +183,9 @@ fn a_wake_in_advance_counts_once(kind: BackendKind) {
 
 /// The pool of some backends rings the same bell as a waker: only a waker, a
 /// completion or the timeout may end a reap.
-fn completions_are_no_wakes(kind: BackendKind) {
-    let mut backend = opened(kind, CAPACITY);
-    let scratch = Scratch::new();
+fn completions_are_no_wakes(subject: &Subject) {
+    let mut backend = subject.opened(CAPACITY);
+    let scratch = subject.scratch();
     let file = scratch.buffered();
     file.write_all_at(&[1; BLOCK], 0).expect("write");
     let buffer = Transfer::plain(BLOCK);
@@ -195,8 +207,8 @@ fn completions_are_no_wakes(kind: BackendKind) {
     }
 }
 
-fn timeouts_are_respected(kind: BackendKind) {
-    let mut backend = opened(kind, CAPACITY);
+fn timeouts_are_respected(subject: &Subject) {
+    let mut backend = subject.opened(CAPACITY);
     let mut done = Vec::new();
     for timeout_ms in [0, 1, 50] {
         let timeout = Duration::from_millis(timeout_ms);
@@ -220,13 +232,13 @@ fn timeouts_are_respected(kind: BackendKind) {
     assert!(done.is_empty());
 }
 
-fn capacity_can_be_used_up_again_and_again(kind: BackendKind) {
-    let scratch = Scratch::new();
+fn capacity_can_be_used_up_again_and_again(subject: &Subject) {
+    let scratch = subject.scratch();
     let file = scratch.buffered();
     file.write_all_at(&[3; BLOCK], 0).expect("write");
     // More than the submission queue of io_uring holds, and the smallest.
     for capacity in [1, 700] {
-        let mut backend = opened(kind, capacity);
+        let mut backend = subject.opened(capacity);
         assert_eq!(backend.capacity(), capacity);
         let buffers: Vec<Transfer> = (0..capacity).map(|_| Transfer::plain(BLOCK)).collect();
         for direct in [true, false] {
@@ -245,11 +257,11 @@ fn capacity_can_be_used_up_again_and_again(kind: BackendKind) {
     }
 }
 
-fn more_than_capacity_is_refused(kind: BackendKind) {
-    let scratch = Scratch::new();
+fn more_than_capacity_is_refused(subject: &Subject) {
+    let scratch = subject.scratch();
     let file = scratch.buffered();
     let buffers: Vec<Transfer> = (0..5).map(|_| Transfer::plain(BLOCK)).collect();
-    let mut backend = opened(kind, 4);
+    let mut backend = subject.opened(4);
     let pushed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         for (token, buffer) in buffers.iter().enumerate() {
             backend.push(pin(buffer.op(
@@ -264,8 +276,8 @@ fn more_than_capacity_is_refused(kind: BackendKind) {
     assert_eq!(reap_all(&mut *backend, 4).len(), 4);
 }
 
-fn dropping_waits_for_what_is_in_flight(kind: BackendKind) {
-    let scratch = Scratch::new();
+fn dropping_waits_for_what_is_in_flight(subject: &Subject) {
+    let scratch = subject.scratch();
     let files = [
         Some((scratch.buffered(), false)),
         scratch.direct().map(|file| (file, true)),
@@ -275,7 +287,7 @@ fn dropping_waits_for_what_is_in_flight(kind: BackendKind) {
             let buffers: Vec<Transfer> = (0..CAPACITY)
                 .map(|_| Transfer::filled(16 * BLOCK, round))
                 .collect();
-            let mut backend = opened(kind, CAPACITY);
+            let mut backend = subject.opened(CAPACITY);
             for (token, buffer) in buffers.iter().enumerate() {
                 let offset = (token * 16 * BLOCK) as u64;
                 let op = buffer.op(token as u64, OpCode::Write, file.as_raw_fd(), offset);
@@ -297,7 +309,7 @@ fn dropping_waits_for_what_is_in_flight(kind: BackendKind) {
     }
     // Nothing flushed: nothing to wait for, and no harm.
     let buffer = Transfer::plain(BLOCK);
-    let mut backend = opened(kind, CAPACITY);
+    let mut backend = subject.opened(CAPACITY);
     backend.push(pin(buffer.op(
         1,
         OpCode::Read,
@@ -308,14 +320,14 @@ fn dropping_waits_for_what_is_in_flight(kind: BackendKind) {
 
 /// Best effort: which priority a transfer ran with cannot be seen from here,
 /// but that a refused one does not fail the transfer can.
-fn a_priority_never_fails_a_transfer(kind: BackendKind) {
+fn a_priority_never_fails_a_transfer(subject: &Subject) {
     const RT: u16 = 1 << 13;
     const BE_LOW: u16 = 2 << 13 | 7;
-    let scratch = Scratch::new();
+    let scratch = subject.scratch();
     let file = scratch.buffered();
     let block = Transfer::filled(BLOCK, 1);
     let transfers = move || {
-        let mut backend = opened(kind, CAPACITY);
+        let mut backend = subject.opened(CAPACITY);
         for ioprio in [RT, BE_LOW] {
             for code in [OpCode::Write, OpCode::Read, OpCode::SyncData] {
                 for direct in [false, true] {
@@ -335,17 +347,17 @@ fn a_priority_never_fails_a_transfer(kind: BackendKind) {
         }
     };
     transfers();
-    in_child("a_priority_never_fails_a_transfer", kind, || {
+    in_child("a_priority_never_fails_a_transfer", subject, || {
         syscalls::drop_nice_capabilities().expect("capset");
         transfers();
     });
 }
 
-fn many_outlive_a_storm_of_wakes(kind: BackendKind) {
-    let scratch = Scratch::new();
+fn many_outlive_a_storm_of_wakes(subject: &Subject) {
+    let scratch = subject.scratch();
     let file = scratch.buffered();
     file.write_all_at(&[5; BLOCK], 0).expect("write");
-    let mut backend = opened(kind, CAPACITY);
+    let mut backend = subject.opened(CAPACITY);
     let waker = backend.waker();
     let stop = Arc::new(AtomicBool::new(false));
     let storm = {
@@ -377,56 +389,56 @@ fn many_outlive_a_storm_of_wakes(kind: BackendKind) {
 }
 
 /// Runs `body` in a child process: the test of this name in this module, for
-/// this backend, alone. In the child itself: `body`, and the test ends.
-fn in_child(test: &str, kind: BackendKind, body: impl FnOnce()) {
+/// this subject, alone. In the child itself: `body`, and the test ends.
+fn in_child(test: &str, subject: &Subject, body: impl FnOnce()) {
     const MARK: &str = "IOLANE_TEST_IN_CHILD";
-    let module = match kind {
-        BackendKind::Uring => "on_uring",
-        BackendKind::LinuxAio => "on_linux_aio",
-        BackendKind::Threads => "on_threads",
-    };
     if std::env::var_os(MARK).is_some() {
         body();
         return;
     }
+    let module = subject.module();
     child(&format!("backend::tests::suite::{module}::{test}"), MARK);
 }
 
 macro_rules! suite {
-    ($module:ident, $kind:expr) => {
+    ($module:ident, $subject:expr) => {
         mod $module {
             use super::*;
 
             #[test]
             fn vectored_round_trip() {
-                let scratch = Scratch::new();
-                transfers::vectored_round_trip($kind, &scratch.buffered(), false);
+                let subject = $subject;
+                let scratch = subject.scratch();
+                transfers::vectored_round_trip(&subject, &scratch.buffered(), false);
             }
 
             #[test]
             fn vectored_round_trip_direct() {
-                let scratch = Scratch::new();
+                let subject = $subject;
+                let scratch = subject.scratch();
                 if let Some(file) = scratch.direct() {
-                    transfers::vectored_round_trip($kind, &file, true);
+                    transfers::vectored_round_trip(&subject, &file, true);
                 }
             }
 
             #[test]
             fn thousand_in_random_order() {
-                let scratch = Scratch::new();
-                transfers::thousand_in_random_order($kind, &scratch.buffered(), false);
+                let subject = $subject;
+                let scratch = subject.scratch();
+                transfers::thousand_in_random_order(&subject, &scratch.buffered(), false);
             }
 
             #[test]
             fn thousand_in_random_order_direct() {
-                let scratch = Scratch::new();
+                let subject = $subject;
+                let scratch = subject.scratch();
                 if let Some(file) = scratch.direct() {
-                    transfers::thousand_in_random_order($kind, &file, true);
+                    transfers::thousand_in_random_order(&subject, &file, true);
                 }
             }
 
             suite!(
-                @plain $kind,
+                @plain $subject,
                 errors_reach_the_caller,
                 a_full_file_system_gives_a_short_write_first,
                 short_reads_at_the_end,
@@ -442,16 +454,18 @@ macro_rules! suite {
             );
         }
     };
-    (@plain $kind:expr, $($test:ident,)*) => {
+    (@plain $subject:expr, $($test:ident,)*) => {
         $(
             #[test]
             fn $test() {
-                super::$test($kind);
+                super::$test(&$subject);
             }
         )*
     };
 }
 
-suite!(on_uring, BackendKind::Uring);
-suite!(on_linux_aio, BackendKind::LinuxAio);
-suite!(on_threads, BackendKind::Threads);
+suite!(on_uring, Subject::Kernel(BackendKind::Uring));
+suite!(on_linux_aio, Subject::Kernel(BackendKind::LinuxAio));
+suite!(on_threads, Subject::Kernel(BackendKind::Threads));
+suite!(on_simulated, Subject::shuffled());
+suite!(on_modelled, Subject::modelled());

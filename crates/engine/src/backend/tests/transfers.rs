@@ -1,14 +1,12 @@
 //! What is written comes back, in whatever shape, size and order.
 
-use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use super::*;
 use crate::sys::fixture::{Transfer, pin};
 
-pub(super) fn vectored_round_trip(kind: BackendKind, file: &File, direct: bool) {
+pub(super) fn vectored_round_trip(subject: &Subject, file: &TestFile, direct: bool) {
     const PIECES: usize = 64;
     // In memory every second block, in reverse; in the file one after another.
     let pieces: Vec<(usize, usize)> = (0..PIECES)
@@ -21,7 +19,7 @@ pub(super) fn vectored_round_trip(kind: BackendKind, file: &File, direct: bool) 
         block.fill(at as u8);
     }
     let back = Transfer::vectored(len, &pieces);
-    let mut backend = opened(kind, CAPACITY);
+    let mut backend = subject.opened(CAPACITY);
     let fd = file.as_raw_fd();
     let offset = 3 * BLOCK as u64;
     let with = |op: Op| Op { direct, ..op };
@@ -50,7 +48,7 @@ pub(super) fn vectored_round_trip(kind: BackendKind, file: &File, direct: bool) 
     assert!(first_on_disk.bytes().iter().all(|&b| b == last as u8));
 }
 
-pub(super) fn thousand_in_random_order(kind: BackendKind, file: &File, direct: bool) {
+pub(super) fn thousand_in_random_order(subject: &Subject, file: &TestFile, direct: bool) {
     const COUNT: u64 = 1000;
     let seed = 0x5eed_0001;
     println!("seed {seed:#x}");
@@ -60,7 +58,7 @@ pub(super) fn thousand_in_random_order(kind: BackendKind, file: &File, direct: b
     let sizes: Vec<usize> = (0..COUNT)
         .map(|_| ((1 + random.below(slot_bytes / unit)) * unit) as usize)
         .collect();
-    let mut backend = opened(kind, CAPACITY);
+    let mut backend = subject.opened(CAPACITY);
     for code in [OpCode::Write, OpCode::Read] {
         let mut order: Vec<u64> = (0..COUNT).collect();
         random.shuffle(&mut order);
