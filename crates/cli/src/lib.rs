@@ -12,6 +12,7 @@ pub mod cleanup;
 pub mod demo;
 pub mod environment;
 pub mod error;
+pub mod figures;
 pub mod inflight;
 pub mod kernel_scheduler;
 pub mod output;

@@ -11,6 +11,7 @@ use iolane_cli::bench::hugepages::{self, Hugepages};
 use iolane_cli::bench::mix::{self, Mix};
 use iolane_cli::bench::sweep::{self, Sweep};
 use iolane_cli::demo::{self, Demo};
+use iolane_cli::figures::{self, Figures};
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::text::Style;
 use iolane_cli::system::SystemPaths;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     ExitCode::from(app::run(
         vec![
             app::top::<Demo>(demo::measure),
+            app::top::<Figures>(figures::measure),
             app::bench::<Batch>(batch::measure),
             app::bench::<Commit>(commit::measure),
             app::bench::<Hugepages>(hugepages::measure),

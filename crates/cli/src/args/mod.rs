@@ -7,6 +7,7 @@ pub mod commit;
 pub mod common;
 pub mod demo;
 pub mod duration;
+pub mod figures;
 pub mod hugepages;
 pub mod list;
 pub mod mix;

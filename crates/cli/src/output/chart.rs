@@ -181,6 +181,8 @@ fn colour(index: usize) -> String {
 pub struct Series {
     name: String,
     points: Vec<(f64, f64)>,
+    /// Single values, between which nothing is known.
+    single: bool,
 }
 
 impl Series {
@@ -188,6 +190,15 @@ impl Series {
         Self {
             name: name.into(),
             points,
+            single: false,
+        }
+    }
+
+    /// Rings that no line joins, such as values from elsewhere.
+    pub fn single(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            single: true,
+            ..Self::new(name, points)
         }
     }
 }
@@ -248,6 +259,13 @@ fn mark(frame: &Frame, at: f64, name: &str) -> Markup {
 
 fn line(frame: &Frame, series: &Series, class: &str, markers: bool) -> Markup {
     let points: Vec<(f64, f64)> = series.points.iter().map(|point| frame.at(*point)).collect();
+    if series.single {
+        return html! {
+            @for (x, y) in &points {
+                circle class=(format!("ring {class}")) cx=(px(*x)) cy=(px(*y)) r="6" {}
+            }
+        };
+    }
     html! {
         path class=(format!("line {class}")) d=(path(points.iter().copied())) {}
         @if markers {
