@@ -53,7 +53,7 @@ pub fn text(figures: &[Figure], style: Style) -> String {
 }
 
 pub fn html(figures: &[Figure]) -> Vec<Section> {
-    let mut sections = vec![summary(figures)];
+    let mut sections: Vec<Section> = summary(figures).into_iter().collect();
     for figure in figures {
         let mut section = Section::new(figure.title).text([figure.source]);
         section = section.text(figure.method.iter().map(String::as_str));
@@ -74,8 +74,8 @@ pub fn html(figures: &[Figure]) -> Vec<Section> {
     sections
 }
 
-/// How many values fit, by figure.
-fn summary(figures: &[Figure]) -> Section {
+/// How many values fit, by figure; nothing where none is compared.
+fn summary(figures: &[Figure]) -> Option<Section> {
     let mut table = Table::new(2, ["figure", "title", "values", "fit", "differ"]);
     for figure in figures {
         let count = |verdict| {
@@ -97,11 +97,7 @@ fn summary(figures: &[Figure]) -> Section {
     let section = Section::new("Ours and the documents'").text([
         "Each document's own values beside those of the modelled disks, in virtual time. A value fits if it is at most 15 % off.",
     ]);
-    if table.rows.is_empty() {
-        section
-    } else {
-        section.table(table)
-    }
+    (!table.rows.is_empty()).then(|| section.table(table))
 }
 
 fn comparison_table(figure: &Figure) -> Table {

@@ -171,7 +171,7 @@ impl Runs {
                 .because("One commit's log write lies beside the last one's, and anticipatory does not keep a near request waiting. That it collapsed in the document says that its writes were not near each other."),
             busy("deadline", linux(Linux::Deadline), 1, DEADLINE_ALONE_BUSY * 100.0).given(),
             busy("deadline", linux(Linux::Deadline), 8, 45.0)
-                .because("More transactions a second, in smaller groups, than the document's."),
+                .because("As many more transactions and log writes a second."),
             busy("cfq", linux(Linux::Cfq), 8, 94.0),
         ]
     }

@@ -260,7 +260,11 @@ pub fn mix(rig: &Rig<'_>) -> Result<Figure, Failure> {
                     Series::new("high", mixes.series(GROUP, |mix| mix.high.mib_per_second)),
                     Series::new("low", mixes.series(GROUP, |mix| mix.low.mib_per_second)),
                     Series::new("total", mixes.series(GROUP, |mix| mix.total_mib_per_second)),
-                    Series::single("paper: total", vec![(10.0, 4.0), (30.0, 4.0), (90.0, 4.0)]),
+                    Series::rings(
+                        "paper: total",
+                        2,
+                        vec![(10.0, 4.0), (30.0, 4.0), (90.0, 4.0)],
+                    ),
                 ],
             ),
         ),
@@ -271,9 +275,10 @@ pub fn mix(rig: &Rig<'_>) -> Result<Figure, Failure> {
                 vec![
                     Series::new("high", mixes.series(GROUP, |mix| mix.high.latency_ms)),
                     Series::new("low", mixes.series(GROUP, |mix| mix.low.latency_ms)),
-                    Series::single("paper: high", vec![(10.0, 280.0), (30.0, 350.0)]),
-                    Series::single(
+                    Series::rings("paper: high", 0, vec![(10.0, 280.0), (30.0, 350.0)]),
+                    Series::rings(
                         "paper: low",
+                        1,
                         vec![
                             (10.0, 1000.0),
                             (30.0, 2000.0),

@@ -152,16 +152,19 @@ impl Sweep {
         data
     }
 
+    /// With the paper's values beside those of their kind.
     fn plot(
         &self,
         axis: Axis<'_>,
         value: fn(&Point) -> f64,
-        papers: &[(&str, &[(f64, f64)])],
+        papers: &[(Kind, &[(f64, f64)])],
     ) -> maud::Markup {
         let ours = KINDS.map(|(kind, name)| Series::new(name, self.series(kind, value)));
-        let papers = papers
-            .iter()
-            .map(|(name, points)| Series::single(format!("paper: {name}"), points.to_vec()));
+        let papers = papers.iter().map(|&(kind, points)| {
+            let index = KINDS.iter().position(|&(one, _)| one == kind);
+            let index = index.expect("all kinds are there");
+            Series::rings(format!("paper: {}", KINDS[index].1), index, points.to_vec())
+        });
         LineChart {
             x: Axis::linear("requests outstanding", plain),
             y: axis,
@@ -228,10 +231,10 @@ pub fn throughput(rig: &Rig<'_>) -> Result<Figure, Failure> {
         Axis::linear("MB/s", plain),
         |point| point.mib_per_second,
         &[
-            ("direct reads", &[(1.0, 2.0), (64.0, 4.5)]),
-            ("direct writes", &[(200.0, 4.1)]),
-            ("buffered reads", &[(1.0, 2.7), (200.0, 2.7)]),
-            ("buffered writes", &[(1.0, 6.5), (200.0, 6.5)]),
+            (Kind::DirectRead, &[(1.0, 2.0), (64.0, 4.5)]),
+            (Kind::DirectWrite, &[(200.0, 4.1)]),
+            (Kind::BufferedRead, &[(1.0, 2.7), (200.0, 2.7)]),
+            (Kind::BufferedWrite, &[(1.0, 6.5), (200.0, 6.5)]),
         ],
     );
     Ok(Figure {
@@ -272,7 +275,7 @@ pub fn in_controller(rig: &Rig<'_>) -> Result<Figure, Failure> {
     let plot = sweep.plot(
         Axis::linear("requests in the controller", plain),
         |point| point.in_controller,
-        &[("its limit", &[(32.0, 32.0), (200.0, 32.0)])],
+        &[(Kind::DirectRead, &[(64.0, 32.0), (200.0, 32.0)])],
     );
     Ok(Figure {
         source: SOURCE,
@@ -307,9 +310,8 @@ pub fn latency(rig: &Rig<'_>) -> Result<Figure, Failure> {
         Axis::linear("latency, ms", plain),
         |point| point.latency_ms,
         &[
-            ("direct reads", &[(1.0, 7.0)]),
-            ("direct, at least", &[(128.0, 500.0)]),
-            ("direct writes", &[(200.0, 775.0)]),
+            (Kind::DirectRead, &[(1.0, 7.0)]),
+            (Kind::DirectWrite, &[(128.0, 500.0), (200.0, 775.0)]),
         ],
     );
     Ok(Figure {

@@ -23,12 +23,12 @@ pub enum Standing {
     Wins,
     /// Within the tie of the winner's tail, with enough throughput.
     Ties,
-    /// Its tail is the lowest, but it gives up too much throughput.
-    CostsThroughput,
+    /// Too little throughput, for a lower tail than the winner's.
+    Trades,
+    /// Too little throughput, for no lower tail.
+    Wastes,
     /// Enough throughput, but somebody else's tail is lower.
     HigherTail,
-    /// Neither.
-    Loses,
 }
 
 impl Contest {
@@ -71,15 +71,21 @@ impl Contest {
     /// How the scheduler of this index comes off.
     pub fn standing(&self, index: usize) -> Standing {
         let winner = self.winner();
-        let own = self.scores[index].p99_ms;
-        let enough = self.share(index) >= THROUGHPUT_SHARE_MIN;
-        let lowest = own <= self.scores[winner].p99_ms * (1.0 + TIE);
-        match (winner == index, enough, lowest) {
-            (true, _, _) => Standing::Wins,
-            (_, true, true) => Standing::Ties,
-            (_, false, true) => Standing::CostsThroughput,
-            (_, true, false) => Standing::HigherTail,
-            (_, false, false) => Standing::Loses,
+        if winner == index {
+            return Standing::Wins;
+        }
+        let (own, best) = (self.scores[index].p99_ms, self.scores[winner].p99_ms);
+        if self.share(index) < THROUGHPUT_SHARE_MIN {
+            return if own < best * (1.0 - TIE) {
+                Standing::Trades
+            } else {
+                Standing::Wastes
+            };
+        }
+        if own <= best * (1.0 + TIE) {
+            Standing::Ties
+        } else {
+            Standing::HigherTail
         }
     }
 }
@@ -113,7 +119,7 @@ mod tests {
         let contest = contest(&[(1.0, 50.0), (8.0, 95.0), (9.0, 100.0)]);
         assert_eq!(contest.winner(), 1);
         assert_eq!(contest.pareto(), [0, 1, 2]);
-        assert_eq!(contest.standing(0), Standing::CostsThroughput);
+        assert_eq!(contest.standing(0), Standing::Trades);
         assert_eq!(contest.standing(1), Standing::Wins);
         assert_eq!(contest.standing(2), Standing::HigherTail);
     }
@@ -122,7 +128,7 @@ mod tests {
     fn small_differences_are_none() {
         let contest = contest(&[(1.04, 100.0), (1.0, 100.0), (2.0, 60.0)]);
         assert_eq!(contest.standing(0), Standing::Ties);
-        assert_eq!(contest.standing(2), Standing::Loses);
+        assert_eq!(contest.standing(2), Standing::Wastes);
         assert_eq!(contest.pareto(), [1]);
     }
 }

@@ -12,6 +12,9 @@ use crate::output::units;
 use judge::{Contest, Standing, index_of};
 use workload::{DISKS, SCHEDULERS, WORKS};
 
+/// What the cases have in common in which `lanes` is not the best.
+const WHY: &str = "Why lanes gives up throughput: its window opens only as long as a doubling of it brings 13 % more throughput while a foreground is there, whether or not the foreground suffers. Rotating disks and arrays gain less than that by each doubling and in sum much. A foreground that is served sooner also asks for more, and its single random reads and flushes cost a rotating disk more than sorted background does.";
+
 /// The tournament.
 ///
 /// # Errors
@@ -44,15 +47,16 @@ pub fn simulate(rig: &Rig<'_>) -> Result<Figure, Failure> {
         count(Standing::Wins),
         count(Standing::Ties)
     )];
+    notes.push(WHY.to_owned());
     notes.extend(
         contests
             .iter()
             .filter_map(|contest| explain(contest, lanes)),
     );
-    let mut tables = vec![summary(&contests, lanes)];
+    let mut tables = vec![summary(&contests, lanes), fronts(&contests)];
     tables.extend(WORKS.iter().map(|&(_, work)| details(&contests, work)));
     Ok(Figure {
-        source: "No document's: what design.md asks for.",
+        source: "No document's: the project's own comparison.",
         method: vec![
             "Foreground: one thread that reads 16 KiB at random, one read after the other; or four threads that commit together, each commit with a flush. Background of the lowest level: 128 random reads or 32 random writes of 16 KiB outstanding, a scan of 256 KiB reads with 16 outstanding, or 64 pages read and written in equal parts. Linux's schedulers see what Linux would: threads, directions, who waits; CFQ also the levels as I/O priorities.".to_owned(),
             "The winner has the lowest 99th percentile of the foreground among those who reach 90 % of the best total throughput. The Pareto set are those than whom nobody is better in both. Every scheduler has its defaults; lanes learns its window during the warm-up.".to_owned(),
@@ -73,32 +77,58 @@ fn names(indices: &[usize]) -> String {
 fn summary(contests: &[Contest], lanes: usize) -> Data {
     let noop = index_of("noop");
     let mut data = Data::new(
-        "Who wins where: the foreground's 99th percentile and the total throughput of lanes, beside noop's and the winner's",
+        "Who wins where: the foreground's 99th percentile and operations per second, and shares of the best total throughput",
         &[
             ("disk", ""),
             ("work", ""),
             ("winner", ""),
             ("lanes", ""),
-            ("lanes p99", "ms"),
-            ("noop p99", "ms"),
-            ("winner p99", "ms"),
-            ("lanes' share of best MB/s", "%"),
-            ("winner's share", "%"),
-            ("Pareto set", ""),
+            ("on Pareto front", ""),
+            ("p99 lanes", "ms"),
+            ("noop", "ms"),
+            ("winner", "ms"),
+            ("fg/s lanes", ""),
+            ("noop", ""),
+            ("MB/s lanes", "%"),
+            ("noop", "%"),
+            ("winner", "%"),
         ],
     );
     for contest in contests {
         let winner = contest.winner();
+        let p99 = |index: usize| Cell::from(contest.scores[index].p99_ms);
+        let rate = |index: usize| Cell::from(contest.scores[index].foreground_per_second);
+        let share = |index: usize| Cell::from(contest.share(index) * 100.0);
+        let on_front = contest.pareto().contains(&lanes);
         data.row([
             Cell::from(contest.disk),
             contest.work.into(),
             SCHEDULERS[winner].1.into(),
             word(contest.standing(lanes)).into(),
-            contest.scores[lanes].p99_ms.into(),
-            contest.scores[noop].p99_ms.into(),
-            contest.scores[winner].p99_ms.into(),
-            (contest.share(lanes) * 100.0).into(),
-            (contest.share(winner) * 100.0).into(),
+            if on_front { "yes" } else { "no" }.into(),
+            p99(lanes),
+            p99(noop),
+            p99(winner),
+            rate(lanes),
+            rate(noop),
+            share(lanes),
+            share(noop),
+            share(winner),
+        ]);
+    }
+    data
+}
+
+/// Those than whom nobody is better in both tail and throughput.
+fn fronts(contests: &[Contest]) -> Data {
+    let mut data = Data::new(
+        "Pareto sets",
+        &[("disk", ""), ("work", ""), ("nobody is better in both", "")],
+    );
+    for contest in contests {
+        data.row([
+            Cell::from(contest.disk),
+            contest.work.into(),
             names(&contest.pareto()).into(),
         ]);
     }
@@ -109,9 +139,9 @@ fn word(standing: Standing) -> &'static str {
     match standing {
         Standing::Wins => "wins",
         Standing::Ties => "ties",
-        Standing::CostsThroughput => "lowest p99, costs throughput",
+        Standing::Trades => "trades throughput for p99",
+        Standing::Wastes => "gives up throughput",
         Standing::HigherTail => "higher p99",
-        Standing::Loses => "loses both",
     }
 }
 
@@ -123,22 +153,20 @@ fn explain(contest: &Contest, lanes: usize) -> Option<String> {
     let place = format!("{}, {}", contest.disk, contest.work);
     let share = contest.share(lanes) * 100.0;
     let (own_ms, best_ms) = (units::figure(own.p99_ms), units::figure(best.p99_ms));
-    let times = units::figure(own.p99_ms / best.p99_ms);
-    let on_front = if contest.pareto().contains(&lanes) {
-        "in the Pareto set"
-    } else {
-        "outside of the Pareto set"
-    };
+    let (own_rate, best_rate) = (
+        units::figure(own.foreground_per_second),
+        units::figure(best.foreground_per_second),
+    );
     match contest.standing(lanes) {
         Standing::Wins | Standing::Ties => None,
-        Standing::CostsThroughput => Some(format!(
-            "{place}: lanes has {own_ms} ms where {name} has {best_ms} ms, for {share:.0} % of the best throughput; {on_front}."
+        Standing::Trades => Some(format!(
+            "{place}: a trade. lanes has {share:.0} % of the best throughput, and {own_ms} ms where {name} has {best_ms} ms; the foreground does {own_rate} a second instead of {best_rate}."
+        )),
+        Standing::Wastes => Some(format!(
+            "{place}: lanes has {share:.0} % of the best throughput and gains little by it, {own_ms} ms where {name} has {best_ms} ms; the foreground does {own_rate} a second instead of {best_rate}."
         )),
         Standing::HigherTail => Some(format!(
-            "{place}: {name} has {best_ms} ms, lanes {own_ms} ms ({times} times) with {share:.0} % of the best throughput; {on_front}."
-        )),
-        Standing::Loses => Some(format!(
-            "{place}: {name} has {best_ms} ms, lanes {own_ms} ms ({times} times) and {share:.0} % of the best throughput; {on_front}."
+            "{place}: {name} has {best_ms} ms, lanes {own_ms} ms with {share:.0} % of the best throughput; the foreground does {own_rate} a second instead of {best_rate}."
         )),
     }
 }

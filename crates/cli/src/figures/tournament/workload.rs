@@ -29,15 +29,15 @@ pub const DISKS: [Disk; 12] = [
     disk("ultrastar-36lzx", 60 * SECOND, 300 * SECOND),
     disk("sata-7200", 60 * SECOND, 300 * SECOND),
     disk("percona-4x7200", 60 * SECOND, 120 * SECOND),
-    disk("database-box-8", 60 * SECOND, 60 * SECOND),
-    disk("bug-68659", 60 * SECOND, 60 * SECOND),
+    disk("database-box-8", 30 * SECOND, 30 * SECOND),
+    disk("bug-68659", 30 * SECOND, 30 * SECOND),
     disk("sata-ssd", 4 * SECOND, 4 * SECOND),
-    disk("nvme-ssd", 2 * SECOND, 1_500 * MS),
+    disk("nvme-ssd", 1_500 * MS, 1_000 * MS),
     disk("aws-gp3", 30 * SECOND, 30 * SECOND),
-    disk("aws-gp3-16000", 20 * SECOND, 10 * SECOND),
+    disk("aws-gp3-16000", 10 * SECOND, 10 * SECOND),
     disk("aws-gp2-100g", 30 * SECOND, 30 * SECOND),
-    disk("aws-io2", 20 * SECOND, 10 * SECOND),
-    disk("gcp-pd-balanced", 30 * SECOND, 20 * SECOND),
+    disk("aws-io2", 10 * SECOND, 10 * SECOND),
+    disk("gcp-pd-balanced", 20 * SECOND, 20 * SECOND),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub const WORKS: [(Work, &str); 4] = [
     (Work::Commits, "commits beside random reads and writes"),
 ];
 
-/// A tenth of the disk, for the log.
+/// At the disk's beginning.
 const LOG_BYTES: u64 = 64 << 20;
 
 fn background(name: &str, outstanding: u32, read_share: f64) -> Stream {
