@@ -192,7 +192,7 @@ fn documents_have_the_documented_fields() {
     assert_eq!(figure["name"], "bug-68659");
     let first = &figure["comparisons"][0];
     assert_eq!(first["document"]["min"], 161.86);
-    assert_eq!(first["verdict"], "fits");
+    assert_eq!(first["verdict"], "given");
     let table = &figure["tables"][0];
     assert_eq!(table["columns"][1]["unit"], "MB/s");
     assert_eq!(
