@@ -41,6 +41,8 @@ enum Place {
     Top,
     /// `iolane bench NAME`
     Bench,
+    /// `iolane disk NAME`
+    Disk,
 }
 
 impl Place {
@@ -48,6 +50,7 @@ impl Place {
         match self {
             Self::Top => format!("iolane {name}"),
             Self::Bench => format!("iolane bench {name}"),
+            Self::Disk => format!("iolane disk {name}"),
         }
     }
 }
@@ -61,6 +64,30 @@ pub fn bench<B: Bench>(measure: Measure<B>) -> BenchCommand {
 /// The same for a command that stands beside `bench`.
 pub fn top<B: Bench>(measure: Measure<B>) -> BenchCommand {
     place::<B>(Place::Top, measure)
+}
+
+/// The same for a command of `iolane disk`.
+pub fn disk<B: Bench>(measure: Measure<B>) -> BenchCommand {
+    place::<B>(Place::Disk, measure)
+}
+
+/// A command of `iolane disk` that measures nothing: what it returns is
+/// printed as it is.
+pub fn disk_action<A: Args + 'static>(
+    name: &'static str,
+    about: &'static str,
+    act: fn(A, &Session) -> Result<String, Failure>,
+) -> BenchCommand {
+    BenchCommand {
+        place: Place::Disk,
+        command: A::augment_args(Command::new(name))
+            .about(about)
+            .long_about(None),
+        run: Box::new(move |matches, _, session, _| {
+            let arguments = A::from_arg_matches(matches).map_err(|error| usage(&error))?;
+            act(arguments, session)
+        }),
+    }
 }
 
 fn place<B: Bench>(place: Place, measure: Measure<B>) -> BenchCommand {
@@ -145,6 +172,11 @@ fn command(commands: &[BenchCommand]) -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(at(Place::Bench));
+    let disk = Command::new("disk")
+        .about("Modelled disks, served as real ones")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(at(Place::Disk));
     Command::new("iolane")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Prioritized asynchronous I/O for databases: measure a disk, and what priorities gain on it")
@@ -153,6 +185,7 @@ fn command(commands: &[BenchCommand]) -> Command {
         .arg_required_else_help(true)
         .subcommands(at(Place::Top))
         .subcommand(bench)
+        .subcommand(disk)
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 good, 1 usage, 2 set-up, 3 run-time. Standard output carries results only; \
@@ -167,6 +200,7 @@ fn dispatch(
 ) -> Result<String, Failure> {
     let chosen = match matches.subcommand() {
         Some(("bench", matches)) => matches.subcommand().map(|chosen| (Place::Bench, chosen)),
+        Some(("disk", matches)) => matches.subcommand().map(|chosen| (Place::Disk, chosen)),
         other => other.map(|chosen| (Place::Top, chosen)),
     };
     let Some((entry, matches)) = chosen.and_then(|(place, (name, matches))| {

@@ -10,6 +10,7 @@ pub mod args;
 pub mod bench;
 pub mod cleanup;
 pub mod demo;
+pub mod disk;
 pub mod environment;
 pub mod error;
 pub mod figures;

@@ -11,6 +11,8 @@ use iolane_cli::bench::hugepages::{self, Hugepages};
 use iolane_cli::bench::mix::{self, Mix};
 use iolane_cli::bench::sweep::{self, Sweep};
 use iolane_cli::demo::{self, Demo};
+use iolane_cli::disk::verify::{self, Verify};
+use iolane_cli::disk::{describe, serve};
 use iolane_cli::figures::{self, Figures};
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::text::Style;
@@ -30,6 +32,10 @@ fn main() -> ExitCode {
             app::bench::<Hugepages>(hugepages::measure),
             app::bench::<Sweep>(sweep::measure),
             app::bench::<Mix>(mix::measure),
+            app::disk_action(describe::LIST, describe::LIST_ABOUT, describe::list),
+            app::disk_action(describe::SHOW, describe::SHOW_ABOUT, describe::show),
+            app::disk_action(serve::NAME, serve::ABOUT, serve::serve),
+            app::disk::<Verify>(verify::measure),
         ],
         &arguments,
         Surroundings {

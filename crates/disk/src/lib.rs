@@ -15,7 +15,12 @@ pub mod fault;
 pub mod medium;
 pub mod model;
 pub mod power;
+#[cfg(feature = "serve")]
+pub mod served;
 pub mod simulation;
+#[cfg(feature = "serve")]
+#[allow(unsafe_code)]
+mod sys;
 
 pub use description::{Description, DescriptionError};
 pub use elevator::Elevator;

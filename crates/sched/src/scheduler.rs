@@ -124,6 +124,10 @@ pub(crate) struct Flight {
     pub urgent_cost: u64,
     pub lower_cost: u64,
     pub levels: [u32; Level::COUNT],
+    /// A transfer of the two upper levels, and how many of the others were sent
+    /// after it: a device that orders its queue by itself may serve them first.
+    watched: Option<u32>,
+    pub overtakers: u32,
 }
 
 impl Flight {
@@ -132,6 +136,21 @@ impl Flight {
             &mut self.urgent_cost
         } else {
             &mut self.lower_cost
+        }
+    }
+
+    /// One is watched at a time: the next begins when it has ended.
+    fn watch(&mut self, head: u32, level: Level) {
+        if level > Level::Foreground {
+            self.overtakers += u32::from(self.watched.is_some());
+        } else if self.watched.is_none() {
+            self.watched = Some(head);
+        }
+    }
+
+    fn unwatch(&mut self, head: u32) {
+        if self.watched == Some(head) {
+            (self.watched, self.overtakers) = (None, 0);
         }
     }
 }
@@ -356,6 +375,7 @@ impl Scheduler {
         self.queue.set_cost(head, cost);
         self.window
             .departed(now_ns, &self.flight, request.level, cost, length);
+        self.flight.watch(head, request.level);
         self.flight.transfers += 1;
         *self.flight.cost_of(request.level) += cost;
         self.flight.levels[request.level.index()] += 1;
@@ -375,6 +395,7 @@ impl Scheduler {
         let entry = *self.queue.slot(head);
         let cost = self.queue.cost(head);
         let length = self.queue.transfer_length(head);
+        self.flight.unwatch(head);
         self.flight.transfers -= 1;
         *self.flight.cost_of(entry.request.level) -= cost;
         self.flight.levels[entry.request.level.index()] -= 1;

@@ -197,3 +197,50 @@ proptest! {
         }
     }
 }
+
+/// A disk that goes where its head is nearest serves a sorted background before
+/// a foreground read elsewhere, as long as it has any. `lanes` sends no more
+/// than a windowful after the read, so it has none left after two.
+#[test]
+fn what_a_device_prefers_overtakes_a_foreground_by_two_windowfuls() {
+    let mut scheduler = Scheduler::new(Config::new(Policy::Lanes)).unwrap();
+    let mut batch = Batch::default();
+    let mut lower = VecDeque::new();
+    let mut place = 0;
+    let mut longest = 0;
+    for round in 0..300u64 {
+        let mut now_ns = (round + 1) * 1_000_000_000;
+        let read = page(0, 1 << 20, Kind::Read, Level::Foreground);
+        let foreground = scheduler.start(now_ns, read).unwrap();
+        let limit = scheduler.snapshot().window.transfers.ceil() as u32;
+        // What the device has next it has chosen before the next can come.
+        let (mut served, mut chosen) = (0, None);
+        loop {
+            while scheduler.snapshot().queued[4] < 64 {
+                place += 1;
+                let background = page(0, place, Kind::Read, Level::Background);
+                scheduler.enqueue(now_ns, background).unwrap();
+            }
+            batch.clear();
+            scheduler.dispatch(now_ns, &mut batch);
+            lower.extend(batch.transfers.iter().map(|transfer| transfer.id));
+            if served > 0 && chosen.is_none() || served > 1000 {
+                break;
+            }
+            now_ns += 4_000_000;
+            if let Some(id) = chosen.or_else(|| lower.pop_front()) {
+                scheduler.complete(now_ns, id, true);
+                served += 1;
+            }
+            chosen = lower.pop_front();
+        }
+        now_ns += 4_000_000;
+        scheduler.complete(now_ns, foreground, true);
+        assert!(
+            served <= 2 * limit + 2,
+            "{served} served before a foreground read, window {limit}"
+        );
+        longest = longest.max(served);
+    }
+    assert!(longest > 2, "nothing was sent while the foreground waited");
+}

@@ -6,6 +6,7 @@ pub mod choices;
 pub mod commit;
 pub mod common;
 pub mod demo;
+pub mod disk;
 pub mod duration;
 pub mod figures;
 pub mod hugepages;

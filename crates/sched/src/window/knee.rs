@@ -238,6 +238,12 @@ impl Knee {
         transfers * self.typical
     }
 
+    /// Whether a larger window is being tried, and this much in flight is more
+    /// than the one in use allows.
+    pub(crate) fn probes_beyond(&self, in_flight: f64) -> bool {
+        self.phase == Phase::Probe && in_flight > self.transfers() * self.typical
+    }
+
     /// Mean cost of a transfer of the lower levels.
     pub(crate) fn typical(&self) -> f64 {
         self.typical

@@ -132,11 +132,20 @@ impl Learned {
         if !self.rate.has_room() {
             return false;
         }
+        if flight.lower_cost == 0 {
+            return true;
+        }
+        // What is sent while somebody's transfer is with the device may be
+        // served before it: by a disk that goes where its head is nearest, all
+        // of a sweep. Once a windowful has gone, the rest waits for it.
+        if f64::from(flight.overtakers) >= self.knee().transfers() {
+            return false;
+        }
         // The last transfer may reach over the limit by half of itself, so
         // that the count is the limit rounded, not rounded up.
         let limit = self.knee().limit() - self.foreground_cost;
         let typical = self.knee().typical();
-        flight.lower_cost == 0 || (flight.lower_cost as f64) + typical / 2.0 < limit
+        (flight.lower_cost as f64) + typical / 2.0 < limit
     }
 
     fn departed(&mut self, now_ns: u64, flight: &Flight, level: Level, cost: u64, bytes: u32) {
@@ -163,7 +172,10 @@ impl Learned {
             self.rate
                 .completed(now_ns, sample.dispatched_ns, bytes, service_ns);
         }
-        if !sample.lower_waiting || !sample.ok || self.rate.limit().is_some() {
+        // A probe lets all go that there is to send, where that is more than
+        // the window in use did: then it says what more of it brings.
+        let full = sample.lower_waiting || self.knee().probes_beyond(flight.lower_cost as f64);
+        if !full || !sample.ok || self.rate.limit().is_some() {
             self.knee_mut().interrupt();
             return;
         }

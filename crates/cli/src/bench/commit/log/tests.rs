@@ -120,7 +120,13 @@ fn commit_from_threads(log: &Log<CrashFile>, threads: u32, commits: u32) -> Hash
                         return;
                     };
                     let found = log.file().is_durable(lsn, record_bytes(PAYLOAD.len()));
-                    assert_eq!(found, Some(tag), "acknowledged before it was durable");
+                    // A thread that slept may find that the others have written
+                    // all the way round, or are about to.
+                    let capacity = log.file().capacity_bytes();
+                    let reached = log.durable_lsn() + capacity / GROUP_FILE_PART;
+                    if reached <= lsn + capacity {
+                        assert_eq!(found, Some(tag), "acknowledged before it was durable");
+                    }
                     lock(acknowledged).insert(lsn, tag);
                 }
             });

@@ -1,0 +1,17 @@
+//! `iolane disk`: modelled disks, as real ones.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `describe` | which disks there are: `list`, `show` |
+//! | `serve` | one of them, until it is told to end |
+//! | `verify` | whether the time of what is served is the model's |
+//! | `lead` | what the transports take, measured before |
+//! | `loop_device` | losetup(8) |
+//! | `failure` | what can go wrong, with its remedy |
+
+pub mod describe;
+mod failure;
+mod lead;
+mod loop_device;
+pub mod serve;
+pub mod verify;

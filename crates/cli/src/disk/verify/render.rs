@@ -1,0 +1,128 @@
+//! The result for people.
+
+use super::{ERROR_PERCENT_MAX, Errors, Load, VerifyOutcome};
+use crate::args::disk::Transport;
+use crate::output::html::Section;
+use crate::output::text::{Style, Table};
+use crate::output::units;
+
+pub fn transport(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Loop => "loop",
+        Transport::Nbd => "nbd",
+    }
+}
+
+pub fn load(load: Load) -> String {
+    match load {
+        Load::Open {
+            requests_per_second,
+        } => format!("{requests_per_second:.0}/s"),
+        Load::Closed { depth } => format!("depth {depth}"),
+    }
+}
+
+fn table(outcome: &VerifyOutcome) -> Table {
+    let mut table = Table::new(
+        2,
+        [
+            "by",
+            "load",
+            "requests/s",
+            "error",
+            "mean",
+            "model",
+            "error",
+            "p99",
+            "model",
+            "error",
+            "late p50",
+            "late p99",
+            "",
+        ],
+    );
+    let percent = |value: f64| format!("{value:+.1} %");
+    for run in &outcome.runs {
+        let verdict = match (run.judged, run.good) {
+            (_, true) => "good",
+            (true, false) => "OFF",
+            (false, false) => "(off)",
+        };
+        table.row([
+            transport(run.transport).to_owned(),
+            load(run.load),
+            units::count(run.served.requests_per_second.round()),
+            percent(run.error.requests_per_second_percent),
+            units::time(run.served.mean_latency_ns),
+            units::time(run.model.mean_latency_ns),
+            percent(run.error.mean_latency_percent),
+            units::time(run.served.p99_latency_ns as f64),
+            units::time(run.model.p99_latency_ns as f64),
+            percent(run.error.p99_latency_percent),
+            units::time(run.lateness_p50_ns as f64),
+            units::time(run.lateness_p99_ns as f64),
+            verdict.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn sentences(outcome: &VerifyOutcome) -> Vec<String> {
+    let mut sentences: Vec<String> = outcome
+        .leads
+        .iter()
+        .map(|lead| {
+            format!(
+                "Answers by {} went out {} early, and {} more per MiB, to make up for their way.",
+                transport(lead.transport),
+                units::time(lead.base_ns as f64),
+                units::time(lead.per_mebibyte_ns as f64)
+            )
+        })
+        .collect();
+    sentences.push(verdict(outcome));
+    sentences
+}
+
+fn verdict(outcome: &VerifyOutcome) -> String {
+    let judged: Vec<Errors> = outcome
+        .runs
+        .iter()
+        .filter(|run| run.judged)
+        .map(|run| run.error)
+        .collect();
+    let limit = units::count(outcome.judged_requests_per_second_max);
+    if judged.is_empty() {
+        return format!("No verdict: the model serves every load faster than {limit} requests/s.");
+    }
+    let within = |error: fn(&Errors) -> f64| {
+        let good = judged
+            .iter()
+            .filter(|errors| error(errors).abs() <= ERROR_PERCENT_MAX);
+        format!("{} of {}", good.count(), judged.len())
+    };
+    format!(
+        "{}: up to {limit} requests/s, within {ERROR_PERCENT_MAX} % of the model are the mean latency of {} loads, the throughput of {}, the p99 of {}.",
+        if outcome.good { "Good" } else { "Not good" },
+        within(|errors| errors.mean_latency_percent),
+        within(|errors| errors.requests_per_second_percent),
+        within(|errors| errors.p99_latency_percent),
+    )
+}
+
+pub fn text(outcome: &VerifyOutcome, style: Style) -> String {
+    let mut text = table(outcome).render(style);
+    for sentence in sentences(outcome) {
+        text.push_str(&format!("\n{sentence}"));
+    }
+    text.push('\n');
+    text
+}
+
+pub fn html(outcome: &VerifyOutcome) -> Vec<Section> {
+    vec![
+        Section::new("Result")
+            .text(sentences(outcome))
+            .table(table(outcome)),
+    ]
+}

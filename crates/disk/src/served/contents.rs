@@ -1,0 +1,124 @@
+//! Moving an operation's data: the one place where faults come in.
+
+use std::io;
+use std::sync::Arc;
+
+use super::server::Request;
+use crate::fault::{Access, Faults, FaultyMedium};
+use crate::medium::Medium;
+
+/// What the disk holds, with faults or without.
+pub enum Contents {
+    Sound(Arc<dyn Medium>),
+    Faulty(FaultyMedium),
+}
+
+/// What came of a transfer.
+pub struct Transferred {
+    /// What was read, or nothing.
+    pub result: io::Result<Vec<u8>>,
+    /// So much longer than the model says.
+    pub stall_ns: u64,
+}
+
+impl Contents {
+    pub fn new(medium: Arc<dyn Medium>, faults: Option<Arc<Faults>>) -> Contents {
+        match faults {
+            None => Contents::Sound(medium),
+            Some(faults) => Contents::Faulty(FaultyMedium::new(medium, faults)),
+        }
+    }
+
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Contents::Sound(medium) => medium.size_bytes(),
+            Contents::Faulty(medium) => medium.size_bytes(),
+        }
+    }
+
+    /// Carries out what is asked for. Takes as long as the medium does.
+    pub fn transfer(&self, request: Request<'_>) -> Transferred {
+        let mut stall_ns = 0;
+        let result = self.carry_out(request, &mut stall_ns);
+        Transferred { result, stall_ns }
+    }
+
+    fn carry_out(&self, request: Request<'_>, stall_ns: &mut u64) -> io::Result<Vec<u8>> {
+        match request {
+            Request::Read { offset, length } => {
+                let mut memory = vec![0; length as usize];
+                whole(memory.len(), |done| {
+                    self.read(offset + done as u64, &mut memory[done..], stall_ns)
+                })?;
+                Ok(memory)
+            }
+            Request::Write {
+                offset,
+                data,
+                durable,
+            } => {
+                whole(data.len(), |done| {
+                    self.write(offset + done as u64, &data[done..], stall_ns)
+                })?;
+                if durable {
+                    self.sync(stall_ns)?;
+                }
+                Ok(Vec::new())
+            }
+            Request::Flush => self.sync(stall_ns).map(|()| Vec::new()),
+        }
+    }
+
+    fn read(&self, offset: u64, memory: &mut [u8], stall_ns: &mut u64) -> io::Result<usize> {
+        match self {
+            Contents::Sound(medium) => medium.read(offset, memory),
+            Contents::Faulty(medium) => {
+                let operation = medium.begin(Access::Read, offset, memory.len() as u64);
+                *stall_ns += operation.stall_ns();
+                medium.read_as(&operation, offset, memory)
+            }
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8], stall_ns: &mut u64) -> io::Result<usize> {
+        match self {
+            Contents::Sound(medium) => medium.write(offset, data),
+            Contents::Faulty(medium) => {
+                let operation = medium.begin(Access::Write, offset, data.len() as u64);
+                *stall_ns += operation.stall_ns();
+                medium.write_as(&operation, offset, data)
+            }
+        }
+    }
+
+    fn sync(&self, stall_ns: &mut u64) -> io::Result<()> {
+        match self {
+            Contents::Sound(medium) => medium.sync(),
+            Contents::Faulty(medium) => {
+                let operation = medium.begin(Access::Sync, 0, 0);
+                *stall_ns += operation.stall_ns();
+                medium.sync_as(&operation)
+            }
+        }
+    }
+}
+
+/// Goes on after short transfers.
+fn whole(length: usize, mut go_on: impl FnMut(usize) -> io::Result<usize>) -> io::Result<()> {
+    let mut done = 0;
+    while done < length {
+        match go_on(done) {
+            // It would be asked forever.
+            Ok(0) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the backing file is shorter than it was",
+                ));
+            }
+            Ok(moved) => done += moved,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

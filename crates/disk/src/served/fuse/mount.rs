@@ -1,0 +1,310 @@
+//! Mounting, and ending what was mounted.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use fuser::{BackgroundSession, Config, MountOption, Session};
+
+use super::file_system::FileSystem;
+use crate::served::server::Server;
+use crate::sys::{Unmount, unmount};
+
+/// Threads that take turns at reading requests: so many may wait for the
+/// backing file at once without holding up another.
+const THREADS: usize = 4;
+/// What `mount` shows as the source, by which a left-over mount is known.
+const SOURCE: &str = "iolane-disk";
+/// How long the kernel may take to let go of a loop device.
+const UNUSED_WAIT_MAX: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(10);
+/// How long threads may take to see that the mount is gone.
+const END_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Why nothing could be mounted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// Or it cannot be looked at.
+    #[error("{} is no directory to mount on: {source}", directory.display())]
+    NoDirectory {
+        /// As it was given.
+        directory: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Files would be hidden.
+    #[error("{} is not empty", directory.display())]
+    NotEmpty {
+        /// As it was given.
+        directory: PathBuf,
+    },
+    /// The server of what is mounted there is gone.
+    #[error("{} still carries the mount of a server that has ended", directory.display())]
+    Stale {
+        /// As it was given.
+        directory: PathBuf,
+    },
+    /// The kernel has no FUSE, or the container hides it.
+    #[error("/dev/fuse cannot be opened: {0}")]
+    NoFuse(io::Error),
+    /// Refused by the kernel or by fusermount3.
+    #[error("cannot mount on {}: {source}", directory.display())]
+    Refused {
+        /// As it was given.
+        directory: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A mounted disk. Unmounted when dropped.
+pub struct Fuse {
+    session: Option<BackgroundSession>,
+    directory: PathBuf,
+    file: PathBuf,
+}
+
+impl Fuse {
+    /// Mounts `server` on an empty `directory`, as a file called `name`.
+    ///
+    /// # Errors
+    /// [`MountError`]; nothing is mounted then.
+    pub fn mount(
+        directory: &Path,
+        name: &'static str,
+        server: Arc<Server>,
+    ) -> Result<Fuse, MountError> {
+        let given = directory;
+        let directory = check_directory(directory)?;
+        let owner = fs::metadata("/proc/self").map_err(MountError::NoFuse)?;
+        fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/fuse")
+            .map_err(MountError::NoFuse)?;
+        let file_system = FileSystem {
+            server,
+            name,
+            uid: owner.uid(),
+            gid: owner.gid(),
+            since: SystemTime::now(),
+        };
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName(SOURCE.to_owned()),
+            MountOption::DefaultPermissions,
+            MountOption::NoExec,
+            MountOption::NoAtime,
+        ];
+        config.n_threads = Some(THREADS);
+        let refused = |source| MountError::Refused {
+            directory: given.to_owned(),
+            source,
+        };
+        let session = Session::new(file_system, &directory, &config).map_err(refused)?;
+        let session = session.spawn().map_err(refused)?;
+        Ok(Fuse {
+            session: Some(session),
+            file: directory.join(name),
+            directory,
+        })
+    }
+
+    /// The disk's file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The mount was taken away.
+    pub fn has_ended(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_none_or(|session| session.guard.is_finished())
+    }
+
+    /// What takes the mount away from any thread, once.
+    pub fn unmounter(&self) -> impl FnOnce() + Send + 'static {
+        let (directory, file) = (self.directory.clone(), self.file.clone());
+        move || take_away(&directory, &file)
+    }
+}
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else {
+            return;
+        };
+        if !session.guard.is_finished() {
+            take_away(&self.directory, &self.file);
+        }
+        let start = Instant::now();
+        while !session.guard.is_finished() && start.elapsed() < END_WAIT_MAX {
+            thread::sleep(POLL);
+        }
+        // Its own end would unmount whatever is mounted there by now. What is
+        // leaked is a descriptor and, where something still uses the disk,
+        // threads that answer it.
+        std::mem::forget(session);
+    }
+}
+
+fn check_directory(given: &Path) -> Result<PathBuf, MountError> {
+    let no_directory = |source: io::Error| match source.raw_os_error() {
+        Some(libc::ENOTCONN) => MountError::Stale {
+            directory: given.to_owned(),
+        },
+        _ => MountError::NoDirectory {
+            directory: given.to_owned(),
+            source,
+        },
+    };
+    let directory = fs::canonicalize(given).map_err(no_directory)?;
+    let mut entries = fs::read_dir(&directory).map_err(no_directory)?;
+    if entries.next().is_some() {
+        return Err(MountError::NotEmpty {
+            directory: given.to_owned(),
+        });
+    }
+    Ok(directory)
+}
+
+/// Unmounts, first those who use the disk, then by force. It stays where
+/// nobody may unmount it, which cannot be, for who may mount may unmount.
+fn take_away(directory: &Path, file: &Path) {
+    for device in loop_devices_on(file) {
+        let _ = quiet(Command::new("losetup").arg("--detach").arg(device)).status();
+    }
+    let start = Instant::now();
+    loop {
+        match unmount(directory, Unmount::WhenUnused) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EBUSY)
+                    && start.elapsed() < UNUSED_WAIT_MAX =>
+            {
+                thread::sleep(POLL);
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                let _ = unmount(directory, Unmount::Detach);
+                return;
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                let mut helper = Command::new("fusermount3");
+                let _ = quiet(helper.args(["-u", "-z", "--"]).arg(directory)).status();
+                return;
+            }
+            Ok(()) | Err(_) => return,
+        }
+    }
+}
+
+fn quiet(command: &mut Command) -> &mut Command {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+}
+
+/// Takes away the mount that a killed server left on `directory`. False where
+/// what is there is not known to be one.
+///
+/// # Errors
+/// When the system does not let it be unmounted.
+pub fn unmount_stale(directory: &Path) -> io::Result<bool> {
+    let stale =
+        fs::metadata(directory).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
+    // It cannot be canonicalized itself, but its parent can.
+    let absolute = std::path::absolute(directory)?;
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        return Ok(false);
+    };
+    let directory = fs::canonicalize(parent)?.join(name);
+    if !stale || !mounted_by_us(&directory) {
+        return Ok(false);
+    }
+    take_away(&directory, &directory.join("disk"));
+    match fs::metadata(&directory) {
+        Ok(_) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn mounted_by_us(directory: &Path) -> bool {
+    let Ok(mounts) = fs::read("/proc/self/mounts") else {
+        return false;
+    };
+    mounts.split(|&byte| byte == b'\n').any(|line| {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let (source, place) = (fields.next(), fields.next());
+        source == Some(SOURCE.as_bytes())
+            && place.map(unescaped).as_deref() == Some(directory.as_os_str().as_bytes())
+    })
+}
+
+/// proc(5): white space and backslashes are written as `\040` and the like.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut at = 0;
+    while at < field.len() {
+        let digits = field.get(at + 1..at + 4).filter(|_| field[at] == b'\\');
+        let code = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(code.unwrap_or(field[at]));
+        at += if code.is_some() { 4 } else { 1 };
+    }
+    bytes
+}
+
+/// Loop devices that stand on `file`, such as `/dev/loop0`.
+pub fn loop_devices_on(file: &Path) -> Vec<PathBuf> {
+    let Ok(blocks) = fs::read_dir("/sys/block") else {
+        return Vec::new();
+    };
+    let on_file = |entry: &fs::DirEntry| {
+        let backing = fs::read(entry.path().join("loop/backing_file")).unwrap_or_default();
+        backing.strip_suffix(b"\n") == Some(file.as_os_str().as_bytes())
+    };
+    let mut devices: Vec<PathBuf> = blocks
+        .flatten()
+        .filter(on_file)
+        .map(|entry| Path::new("/dev").join(entry.file_name()))
+        .collect();
+    devices.sort();
+    devices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_with_blanks_are_read_as_they_are() {
+        assert_eq!(unescaped(br"/mnt/a\040b\134c"), b"/mnt/a b\\c");
+        assert_eq!(unescaped(br"/mnt\04"), br"/mnt\04");
+    }
+
+    #[test]
+    fn only_an_empty_directory_is_mounted_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(matches!(
+            check_directory(directory.path()),
+            Err(MountError::NotEmpty { .. })
+        ));
+        assert!(matches!(
+            check_directory(&file),
+            Err(MountError::NoDirectory { .. })
+        ));
+        assert!(matches!(
+            check_directory(&directory.path().join("none")),
+            Err(MountError::NoDirectory { .. })
+        ));
+    }
+}

@@ -1,0 +1,15 @@
+//! Every unsafe block of this crate: thin wrappers around system calls.
+
+mod clock;
+mod lock;
+mod mount;
+mod priority;
+mod send;
+mod timer;
+
+pub use clock::now_ns;
+pub use lock::{Locking, lock_exclusively};
+pub use mount::{Unmount, unmount};
+pub use priority::go_first;
+pub use send::send_now;
+pub use timer::Timer;

@@ -1,0 +1,320 @@
+//! A disk that is served: its time, its data, its protocol.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use iolane_disk::Medium;
+use iolane_disk::fault::Faults;
+use iolane_disk::medium::MemoryMedium;
+use iolane_disk::model::{Constant, ConstantParameters};
+use iolane_disk::served::nbd::{self, Nbd, NbdError};
+use iolane_disk::served::{Lead, Request, Server, ServerOptions, now_ns};
+
+const SIZE_BYTES: u64 = 1 << 20;
+const LATENCY: Duration = Duration::from_millis(20);
+
+fn constant(queue_max: usize, latency: Duration) -> Box<Constant> {
+    let parameters = ConstantParameters {
+        capacity_bytes: SIZE_BYTES,
+        queue_max,
+        latency_ns: latency.as_nanos() as u64,
+    };
+    Box::new(Constant::new(parameters).unwrap())
+}
+
+fn server(queue_max: usize, latency: Duration, options: &ServerOptions) -> Arc<Server> {
+    let medium = Arc::new(MemoryMedium::new(SIZE_BYTES));
+    Arc::new(Server::start(constant(queue_max, latency), medium, options).unwrap())
+}
+
+/// Submits, and gives the channel on which the answer and its time come.
+fn submit(server: &Server, request: Request<'_>) -> mpsc::Receiver<(io::Result<Vec<u8>>, Instant)> {
+    let (sender, receiver) = mpsc::channel();
+    let reply = move |result| sender.send((result, Instant::now())).unwrap();
+    server.submit(request, Box::new(reply));
+    receiver
+}
+
+const READ: Request<'static> = Request::Read {
+    offset: 0,
+    length: 4096,
+};
+
+#[test]
+fn an_answer_never_comes_before_the_model_says() {
+    let server = server(32, LATENCY, &ServerOptions::default());
+    let start = Instant::now();
+    let answers: Vec<_> = (0..32).map(|_| submit(&server, READ)).collect();
+    for answer in answers {
+        let (result, at) = answer.recv().unwrap();
+        assert_eq!(result.unwrap(), [0; 4096]);
+        assert!(at - start >= LATENCY, "{:?}", at - start);
+    }
+    let statistics = server.take_statistics();
+    assert_eq!((statistics.reads, statistics.errors), (32, 0));
+    assert!(statistics.model_latency_mean_ns().unwrap() >= LATENCY.as_nanos() as f64);
+    assert_eq!(server.take_statistics().operations(), 0);
+}
+
+#[test]
+fn what_goes_beyond_the_disks_queue_waits_its_turn() {
+    let server = server(2, LATENCY, &ServerOptions::default());
+    let start = Instant::now();
+    let answers: Vec<_> = (0..6).map(|_| submit(&server, READ)).collect();
+    for (number, answer) in (0..).zip(answers) {
+        let (_, at) = answer.recv().unwrap();
+        assert!(at - start >= LATENCY * (number / 2 + 1), "{number}");
+    }
+}
+
+#[test]
+fn more_than_may_be_outstanding_waits_for_room() {
+    let options = ServerOptions {
+        outstanding_max: 2,
+        ..ServerOptions::default()
+    };
+    let server = server(32, LATENCY, &options);
+    let start = Instant::now();
+    let answers: Vec<_> = (0..3).map(|_| submit(&server, READ)).collect();
+    assert!(start.elapsed() >= LATENCY, "the third waited");
+    for answer in answers {
+        answer.recv().unwrap().0.unwrap();
+    }
+}
+
+#[test]
+fn a_lead_makes_answers_early_by_so_much_and_no_more() {
+    let lead = Lead {
+        base_ns: 5_000_000,
+        per_mebibyte_ns: 0,
+    };
+    let options = ServerOptions {
+        lead,
+        ..ServerOptions::default()
+    };
+    let server = server(32, LATENCY, &options);
+    let start = Instant::now();
+    let (_, at) = submit(&server, READ).recv().unwrap();
+    assert!(at - start >= LATENCY - Duration::from_nanos(lead.base_ns));
+}
+
+#[test]
+fn data_come_back_and_bad_ranges_are_refused_at_once() {
+    let server = server(32, Duration::from_micros(100), &ServerOptions::default());
+    let data: Vec<u8> = (0..8192u32).map(|byte| (byte % 251) as u8).collect();
+    let write = Request::Write {
+        offset: 1000,
+        data: &data,
+        durable: true,
+    };
+    assert_eq!(submit(&server, write).recv().unwrap().0.unwrap(), []);
+    submit(&server, Request::Flush).recv().unwrap().0.unwrap();
+    let read = Request::Read {
+        offset: 1000,
+        length: 8192,
+    };
+    assert_eq!(submit(&server, read).recv().unwrap().0.unwrap(), data);
+    for (offset, length) in [(SIZE_BYTES, 1), (SIZE_BYTES - 1, 2), (u64::MAX, 1), (0, 0)] {
+        let read = Request::Read { offset, length };
+        let error = submit(&server, read).try_recv().unwrap().0.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn faults_reach_the_client_and_stalls_take_their_time() {
+    let faults = Faults::new("eio=#2,stall=50ms:#3,seed=1".parse().unwrap()).unwrap();
+    let options = ServerOptions {
+        faults: Some(Arc::new(faults)),
+        ..ServerOptions::default()
+    };
+    let server = server(32, LATENCY, &options);
+    submit(&server, READ).recv().unwrap().0.unwrap();
+    let error = submit(&server, READ).recv().unwrap().0.unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(5));
+    let start = Instant::now();
+    let (result, at) = submit(&server, READ).recv().unwrap();
+    result.unwrap();
+    assert!(at - start >= LATENCY + Duration::from_millis(50));
+}
+
+/// A medium that is slower than the model.
+struct Slow(MemoryMedium);
+
+impl Medium for Slow {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn read(&self, offset: u64, memory: &mut [u8]) -> io::Result<usize> {
+        std::thread::sleep(LATENCY);
+        let short = memory.len().min(1000);
+        self.0.read(offset, &mut memory[..short])
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<usize> {
+        self.0.write(offset, data)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
+
+#[test]
+fn a_slow_medium_is_waited_for_and_counted() {
+    let model = constant(32, Duration::from_micros(10));
+    let medium = Arc::new(Slow(MemoryMedium::new(SIZE_BYTES)));
+    let server = Server::start(model, medium, &ServerOptions::default()).unwrap();
+    let (result, _) = submit(&server, READ).recv().unwrap();
+    assert_eq!(result.unwrap().len(), 4096);
+    // The lateness is noted after the answer was sent.
+    let statistics = server.take_statistics();
+    assert_eq!(statistics.medium_late, 1);
+}
+
+struct Socket {
+    path: PathBuf,
+    nbd: Option<Nbd>,
+    _directory: tempfile::TempDir,
+}
+
+fn listen(latency: Duration) -> Socket {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let server = server(32, latency, &ServerOptions::default());
+    Socket {
+        nbd: Some(Nbd::listen(&path, server).unwrap()),
+        path,
+        _directory: directory,
+    }
+}
+
+#[test]
+fn nbd_answers_many_requests_of_several_connections() {
+    let socket = listen(LATENCY);
+    let mut clients: Vec<_> = (0..3)
+        .map(|_| nbd::connect(&socket.path).unwrap())
+        .collect();
+    let start = now_ns();
+    for (number, (sender, _)) in (0u8..).zip(&mut clients) {
+        assert_eq!(sender.size_bytes(), SIZE_BYTES);
+        for cookie in 0..8 {
+            let offset = (u64::from(number) * 8 + cookie) * 512;
+            sender
+                .write(cookie, offset, &[number; 512], cookie == 7)
+                .unwrap();
+        }
+        sender.flush(8).unwrap();
+    }
+    for (_, receiver) in &mut clients {
+        let mut cookies: Vec<u64> = (0..9)
+            .map(|_| {
+                let answer = receiver.receive().unwrap();
+                assert_eq!(answer.error, 0);
+                answer.cookie
+            })
+            .collect();
+        cookies.sort_unstable();
+        assert_eq!(cookies, (0..9).collect::<Vec<_>>());
+    }
+    assert!(now_ns() - start >= LATENCY.as_nanos() as u64);
+    let (sender, receiver) = &mut clients[0];
+    sender.read(77, 0, 3 * 8 * 512).unwrap();
+    sender.disconnect().unwrap();
+    let answer = receiver.receive().unwrap();
+    let expected: Vec<u8> = (0..3).flat_map(|number| [number; 8 * 512]).collect();
+    assert_eq!((answer.cookie, answer.data), (77, expected));
+    let end = receiver.receive().unwrap_err();
+    assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+#[test]
+fn nbd_bad_ranges_are_answered_and_the_connection_goes_on() {
+    const EINVAL: u32 = 22;
+    const ENOSPC: u32 = 28;
+    let socket = listen(Duration::from_micros(10));
+    let (mut sender, mut receiver) = nbd::connect(&socket.path).unwrap();
+    sender.read(1, SIZE_BYTES, 512).unwrap();
+    sender.write(2, SIZE_BYTES, &[0; 512], false).unwrap();
+    sender.read(3, u64::MAX - 10, 512).unwrap();
+    sender.read(4, 0, 0).unwrap();
+    for (cookie, error) in [(1, EINVAL), (2, ENOSPC), (3, EINVAL), (4, EINVAL)] {
+        // Two threads read requests: answers at once may overtake each other.
+        let answer = receiver.receive().unwrap();
+        let expected = if answer.cookie == 2 { ENOSPC } else { EINVAL };
+        assert_eq!(answer.error, expected, "{cookie} {error}");
+    }
+    sender.read(5, SIZE_BYTES - 512, 512).unwrap();
+    assert_eq!(receiver.receive().unwrap().error, 0);
+}
+
+/// Through the handshake by hand, then whatever comes.
+#[test]
+fn nbd_garbage_ends_the_connection_and_nothing_else() {
+    let socket = listen(Duration::from_micros(10));
+    let mut state = 0x1234_5678_9abc_def1_u64;
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as u8
+    };
+    for round in 0..40 {
+        let mut stream = UnixStream::connect(&socket.path).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let mut hello = [0; 18];
+        stream.read_exact(&mut hello).unwrap();
+        if round % 2 == 0 {
+            let mut choice = 3u32.to_be_bytes().to_vec();
+            choice.extend(*b"IHAVEOPT");
+            choice.extend(1u32.to_be_bytes());
+            choice.extend(0u32.to_be_bytes());
+            stream.write_all(&choice).unwrap();
+            let mut export = [0; 10];
+            stream.read_exact(&mut export).unwrap();
+            assert_eq!(export[..8], SIZE_BYTES.to_be_bytes());
+        }
+        let garbage: Vec<u8> = (0..200).map(|_| random()).collect();
+        // It may have hung up already.
+        let _ = stream.write_all(&garbage);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+    }
+    // The disk is still there.
+    let (mut sender, mut receiver) = nbd::connect(&socket.path).unwrap();
+    sender.read(1, 0, 512).unwrap();
+    assert_eq!(receiver.receive().unwrap().error, 0);
+}
+
+#[test]
+fn nbd_sockets_are_replaced_refused_and_removed() {
+    let mut socket = listen(LATENCY);
+    let other = server(32, LATENCY, &ServerOptions::default());
+    assert!(matches!(
+        Nbd::listen(&socket.path, Arc::clone(&other)),
+        Err(NbdError::InUse { .. })
+    ));
+    let (mut sender, mut receiver) = nbd::connect(&socket.path).unwrap();
+    sender.read(1, 0, 512).unwrap();
+    socket.nbd = None;
+    assert!(!socket.path.exists());
+    // Outstanding or not: it is hung up on.
+    while receiver.receive().is_ok() {}
+    // What a killed server leaves.
+    drop(std::os::unix::net::UnixListener::bind(&socket.path).unwrap());
+    assert!(socket.path.exists());
+    let again = Nbd::listen(&socket.path, Arc::clone(&other)).unwrap();
+    drop(again);
+    std::fs::write(&socket.path, "").unwrap();
+    assert!(matches!(
+        Nbd::listen(&socket.path, other),
+        Err(NbdError::NoSocket { .. })
+    ));
+}
