@@ -7,10 +7,10 @@ TEST_ARGUMENTS ?=
 DEMO_ARGUMENTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench lint doc
+.PHONY: help build demo test kernel-test kernel-measure bench lint doc
 
 help: ## This list
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: ## The program: target/release/iolane
 	$(CARGO) build --locked --release --package iolane-cli
@@ -19,7 +19,16 @@ demo: build ## Your disk, and what priorities gain on it: about a minute, writes
 	target/release/iolane demo $(DEMO_ARGUMENTS)
 
 test: ## All tests, system tests included; those that the machine does not allow say so
-	$(CARGO) test --locked --workspace --no-fail-fast $(TEST_ARGUMENTS)
+	@status=0; set -x; \
+	$(CARGO) test --locked --workspace --no-fail-fast $(TEST_ARGUMENTS) || status=1; \
+	$(if $(filter-out -- --show-output,$(TEST_ARGUMENTS)),,scripts/kernel-test || status=1;) \
+	exit $$status
+
+kernel-test: ## Tests of the kernel module in a virtual machine (qemu): some minutes
+	scripts/kernel-test
+
+kernel-measure: ## The kernel module beside the kernel's own schedulers, in a virtual machine
+	scripts/kernel-measure
 
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched

@@ -13,6 +13,7 @@ pub mod demo;
 pub mod disk;
 pub mod environment;
 pub mod error;
+pub mod figures;
 pub mod inflight;
 pub mod kernel_scheduler;
 pub mod output;

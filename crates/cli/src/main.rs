@@ -13,6 +13,7 @@ use iolane_cli::bench::sweep::{self, Sweep};
 use iolane_cli::demo::{self, Demo};
 use iolane_cli::disk::verify::{self, Verify};
 use iolane_cli::disk::{describe, serve};
+use iolane_cli::figures::{self, Figures};
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::text::Style;
 use iolane_cli::store::{create, dump, load, scan, upkeep};
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     ExitCode::from(app::run(
         vec![
             app::top::<Demo>(demo::measure),
+            app::top::<Figures>(figures::measure),
             app::bench::<Batch>(batch::measure),
             app::bench::<Commit>(commit::measure),
             app::bench::<Hugepages>(hugepages::measure),

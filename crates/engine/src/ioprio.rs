@@ -16,7 +16,7 @@ const BEST_EFFORT: u16 = 2 << CLASS_SHIFT;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoPriority {
     /// The default. `Critical` is real-time 0 where the process may
-    /// (`CAP_SYS_NICE`), otherwise best-effort 0; `Foreground` best-effort 0,
+    /// (`CAP_SYS_NICE`), otherwise best-effort 0; `Foreground` best-effort 1,
     /// `Normal` 4 (as the kernel's own default), `Prefetch` 6, `Background` 7.
     /// The idle class is not used: under `bfq` it gets nothing at all while
     /// anything else is active, and the scheduler here promises every level a
@@ -40,7 +40,7 @@ impl IoPriority {
                 };
                 [
                     critical,
-                    BEST_EFFORT,
+                    BEST_EFFORT | 1,
                     BEST_EFFORT | 4,
                     BEST_EFFORT | 6,
                     BEST_EFFORT | 7,
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn lower_levels_never_get_a_better_priority() {
         let table = IoPriority::ByLevel.table();
-        assert!(table.windows(2).all(|pair| pair[0] <= pair[1]), "{table:?}");
+        assert!(table.windows(2).all(|pair| pair[0] < pair[1]), "{table:?}");
         assert_eq!(IoPriority::Off.table(), [0; Level::COUNT]);
     }
 }

@@ -8,6 +8,7 @@ pub mod common;
 pub mod demo;
 pub mod disk;
 pub mod duration;
+pub mod figures;
 pub mod hugepages;
 pub mod list;
 pub mod mix;

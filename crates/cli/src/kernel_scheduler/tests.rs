@@ -59,6 +59,10 @@ fn the_offer_is_read() {
     assert_eq!(offer.current, "mq-deadline");
     assert_eq!(offer.available, ["none", "mq-deadline", "kyber", "bfq"]);
     assert_eq!(parse_offer("none"), None);
+    // The module of kernel/, when it is loaded.
+    let offer = parse_offer("none mq-deadline [prio-deadline]").unwrap();
+    assert_eq!(offer.current, "prio-deadline");
+    assert_eq!(offer.available, ["none", "mq-deadline", "prio-deadline"]);
 }
 
 #[test]

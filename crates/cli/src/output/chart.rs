@@ -145,6 +145,9 @@ fn svg(label: &str, height: f64, content: &Markup) -> Markup {
     }
 }
 
+/// Class of what is drawn as a ring, before its colour's.
+const RING: &str = "ring ";
+
 /// Names of the series above the plot, in rows if need be.
 fn legend(names: &[(String, String)]) -> (Markup, f64) {
     const ROW: f64 = 20.0;
@@ -165,7 +168,11 @@ fn legend(names: &[(String, String)]) -> (Markup, f64) {
         .collect();
     let markup = html! {
         @for (x, y, name, class) in placed {
-            line class=(format!("line {class}")) x1=(px(x)) x2=(px(x + 18.0)) y1=(px(y + 14.0)) y2=(px(y + 14.0)) {}
+            @if class.starts_with(RING) {
+                circle class=(class) cx=(px(x + 9.0)) cy=(px(y + 14.0)) r="6" {}
+            } @else {
+                line class=(format!("line {class}")) x1=(px(x)) x2=(px(x + 18.0)) y1=(px(y + 14.0)) y2=(px(y + 14.0)) {}
+            }
             text class="legend" x=(px(x + 24.0)) y=(px(y + 18.0)) { (name) }
         }
     };
@@ -181,6 +188,9 @@ fn colour(index: usize) -> String {
 pub struct Series {
     name: String,
     points: Vec<(f64, f64)>,
+    /// Single values, between which nothing is known, beside the series of
+    /// this index: they have its colour.
+    beside: Option<usize>,
 }
 
 impl Series {
@@ -188,7 +198,21 @@ impl Series {
         Self {
             name: name.into(),
             points,
+            beside: None,
         }
+    }
+
+    /// Rings that no line joins, such as values from elsewhere, to be held
+    /// against the series of this index.
+    pub fn rings(name: impl Into<String>, beside: usize, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            beside: Some(beside),
+            ..Self::new(name, points)
+        }
+    }
+
+    fn class(&self, index: usize) -> String {
+        colour(self.beside.unwrap_or(index))
     }
 }
 
@@ -213,7 +237,16 @@ impl LineChart<'_> {
             .series
             .iter()
             .enumerate()
-            .map(|(index, series)| (series.name.clone(), colour(index)))
+            .map(|(index, series)| {
+                let class = series.class(index);
+                let is_ring = series.beside.is_some();
+                let class = if is_ring {
+                    format!("{RING}{class}")
+                } else {
+                    class
+                };
+                (series.name.clone(), class)
+            })
             .collect();
         let (legend, legend_height) = legend(&names);
         let content = html! {
@@ -224,7 +257,7 @@ impl LineChart<'_> {
                     (mark(&frame, *at, name))
                 }
                 @for (index, series) in self.series.iter().enumerate() {
-                    (line(&frame, series, &colour(index), markers))
+                    (line(&frame, series, &series.class(index), markers))
                 }
             }
         };
@@ -248,6 +281,13 @@ fn mark(frame: &Frame, at: f64, name: &str) -> Markup {
 
 fn line(frame: &Frame, series: &Series, class: &str, markers: bool) -> Markup {
     let points: Vec<(f64, f64)> = series.points.iter().map(|point| frame.at(*point)).collect();
+    if series.beside.is_some() {
+        return html! {
+            @for (x, y) in &points {
+                circle class=(format!("{RING}{class}")) cx=(px(*x)) cy=(px(*y)) r="6" {}
+            }
+        };
+    }
     html! {
         path class=(format!("line {class}")) d=(path(points.iter().copied())) {}
         @if markers {

@@ -36,6 +36,13 @@ impl Section {
         self
     }
 
+    /// A title for what follows, below the section's own.
+    #[must_use]
+    pub fn heading(mut self, title: &str) -> Self {
+        self.body.push(html! { h3 { (title) } });
+        self
+    }
+
     #[must_use]
     pub fn table(mut self, table: Table) -> Self {
         self.body.push(table_markup(&table));
@@ -193,6 +200,7 @@ const STYLE: &str = "
 body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 74rem; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, 'DejaVu Sans', sans-serif; }
 h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
 p { margin: .4rem 0; } code { font: 13px ui-monospace, 'DejaVu Sans Mono', monospace; overflow-wrap: anywhere; }
 .command { color: var(--soft); } .warning { border-left: 4px solid var(--c1); padding: .2rem .8rem; background: var(--stripe); }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; }
@@ -202,7 +210,7 @@ th { font-weight: 600; color: var(--soft); } .name { text-align: left; } tbody t
 svg text { font: 12px system-ui, 'DejaVu Sans', sans-serif; fill: var(--ink); } svg .tick { fill: var(--soft); font-size: 11.5px; }
 svg .label { fill: var(--soft); font-size: 12.5px; } svg .point { font-weight: 600; }
 svg .grid { stroke: var(--grid); } svg .axis, svg .lead { stroke: var(--soft); } svg .mark { stroke: var(--soft); stroke-dasharray: 4 4; }
-svg .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; } svg .dot, svg .bar { fill: var(--c); }
+svg .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; } svg .dot, svg .bar { fill: var(--c); } svg .ring { fill: none; stroke: var(--c); stroke-width: 2; }
 svg .curve { --c: var(--soft); } svg .line.curve { stroke-dasharray: 5 4; stroke-width: 1.5; }
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
 .c4 { --c: var(--c4); } .c5 { --c: var(--c5); } .c6 { --c: var(--c6); } .c7 { --c: var(--c7); }

@@ -75,6 +75,13 @@ impl Addresses {
             }
             Pattern::Sequential => length,
             Pattern::Strided(stride) => stride,
+            Pattern::Ascending(per_pass) => {
+                // If every place is taken with the same probability, the
+                // distance to the next one is geometrically distributed.
+                let share = (f64::from(per_pass) * length as f64 / bytes as f64).min(0.999_999);
+                let places = random.exponential(-1.0 / (-share).ln_1p()).ceil();
+                (places as u64).max(1) * length
+            }
         };
         if self.cursor + length > self.region.end {
             self.cursor = self.region.start;
@@ -82,5 +89,29 @@ impl Addresses {
         let offset = self.cursor;
         self.cursor += step;
         offset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_goes_up_through_as_many_places_as_asked_for() {
+        let stream = Stream {
+            pattern: Pattern::Ascending(500),
+            ..Stream::default()
+        };
+        let region = 1 << 20..(1 << 20) + 10_000 * 4096;
+        let mut addresses = Addresses::new(&stream, region.clone());
+        let mut random = Random::new(1, 0);
+        let (mut passes, mut last) = (1, 0);
+        for _ in 0..50_000 {
+            let (_, offset, _) = addresses.next(&mut random);
+            assert!(region.contains(&offset) && offset.is_multiple_of(4096));
+            passes += u32::from(offset <= last);
+            last = offset;
+        }
+        assert!((98..=102).contains(&passes), "{passes} passes of 500");
     }
 }

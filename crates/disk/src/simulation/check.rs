@@ -105,6 +105,15 @@ pub fn stream(stream: &Stream, model: &impl Model) -> Result<(), ParameterError>
             "must be a multiple of the disk's block above 0",
         )?;
     }
+    if let Pattern::Ascending(per_pass) = stream.pattern {
+        demand(
+            per_pass > 0,
+            owner,
+            "requests per pass",
+            per_pass,
+            "must be above 0",
+        )?;
+    }
     demand(
         (1..=OUTSTANDING_MAX).contains(&stream.batch),
         owner,

@@ -22,6 +22,10 @@ pub enum Pattern {
     /// Each this many bytes after the beginning of the one before; from the
     /// beginning again at the end.
     Strided(u64),
+    /// At random places in ascending order, on average this many to a pass
+    /// over the region; from the beginning again at the end. That is how a
+    /// cache is emptied that writes out what is dirty by position.
+    Ascending(u32),
 }
 
 /// When a stream's operations come.

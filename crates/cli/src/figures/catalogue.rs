@@ -1,0 +1,178 @@
+//! Which figures there are.
+
+use serde::Serialize;
+
+use super::report::Figure;
+use super::rig::Rig;
+use super::{bug_68659, hall_bonnet, revisited, tournament};
+use crate::error::Failure;
+
+type Simulate = fn(&Rig<'_>) -> Result<Figure, Failure>;
+
+/// A figure that can be had.
+struct Available {
+    name: &'static str,
+    title: &'static str,
+    simulate: Simulate,
+}
+
+const AVAILABLE: [Available; 8] = [
+    Available {
+        name: "hall-bonnet-1",
+        title: "Hall & Bonnet, figure 1: throughput of random requests by requests outstanding",
+        simulate: hall_bonnet::throughput,
+    },
+    Available {
+        name: "hall-bonnet-2",
+        title: "Hall & Bonnet, figure 2: requests in the SCSI controller by requests outstanding",
+        simulate: hall_bonnet::in_controller,
+    },
+    Available {
+        name: "hall-bonnet-3",
+        title: "Hall & Bonnet, figure 3: latency of random requests by requests outstanding",
+        simulate: hall_bonnet::latency,
+    },
+    Available {
+        name: "hall-bonnet-7",
+        title: "Hall & Bonnet, figure 7: a mix of high and low priority writes, 200 outstanding",
+        simulate: hall_bonnet::mix,
+    },
+    Available {
+        name: "hall-bonnet-8",
+        title: "Hall & Bonnet, figure 8: a random reader among three sequential ones",
+        simulate: hall_bonnet::beside,
+    },
+    Available {
+        name: "schedulers-revisited",
+        title: "I/O schedulers seriously revisited: one-row transactions from 1 and 8 threads",
+        simulate: revisited::simulate,
+    },
+    Available {
+        name: "bug-68659",
+        title: "MySQL bug 68659: sequential reads of 16 KiB and 1 MiB, 1 and 64 at once",
+        simulate: bug_68659::simulate,
+    },
+    Available {
+        name: "tournament",
+        title: "lanes against the paper's prio-deadline, deadline, noop and Linux 2.6's schedulers on all models",
+        simulate: tournament::simulate,
+    },
+];
+
+/// What the storage manager must be there for: figure, and what it shows.
+const PENDING: [(&str, &str); 4] = [
+    (
+        "hall-bonnet-4",
+        "Hall & Bonnet, figure 4: outstanding requests of a scan",
+    ),
+    (
+        "hall-bonnet-5",
+        "Hall & Bonnet, figure 5: reads by secondary index from n threads",
+    ),
+    (
+        "hall-bonnet-6",
+        "Hall & Bonnet, figure 6: outstanding requests of an update larger than memory",
+    ),
+    (
+        "hall-bonnet-9",
+        "Hall & Bonnet, figure 9: the same with prioritized preflushing",
+    ),
+];
+
+const NEEDS: &str = "the storage manager, not built yet";
+
+/// A line of the list.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    pub name: &'static str,
+    pub title: &'static str,
+    /// What must be there first, if the figure cannot be had.
+    pub needs: Option<&'static str>,
+}
+
+/// All figures, in the documents' order.
+pub fn entries() -> Vec<Entry> {
+    let available = AVAILABLE.iter().map(|one| Entry {
+        name: one.name,
+        title: one.title,
+        needs: None,
+    });
+    let pending = PENDING.iter().map(|&(name, title)| Entry {
+        name,
+        title,
+        needs: Some(NEEDS),
+    });
+    available.chain(pending).collect()
+}
+
+/// The named figures in the catalogue's order; all for none.
+///
+/// # Errors
+/// A name that is not in the catalogue, or not available.
+pub fn choose(names: &[String]) -> Result<Vec<&'static str>, Failure> {
+    for name in names {
+        if let Some((name, title)) = PENDING.iter().find(|(pending, _)| pending == name) {
+            return Err(Failure::usage(
+                format!("{name} ({title}) needs {NEEDS}"),
+                "See iolane figures --list for those that there are.",
+            ));
+        }
+        if !AVAILABLE.iter().any(|one| one.name == name) {
+            return Err(Failure::usage(
+                format!("there is no figure '{name}'"),
+                "See iolane figures --list for their names.",
+            ));
+        }
+    }
+    let chosen = AVAILABLE.iter().map(|one| one.name);
+    Ok(chosen
+        .filter(|&one| names.is_empty() || names.iter().any(|name| name == one))
+        .collect())
+}
+
+/// Simulates a figure of [`choose`].
+///
+/// # Errors
+/// An interruption, or a defect in the figure's own set-up.
+pub fn simulate(name: &str, rig: &Rig<'_>) -> Result<Figure, Failure> {
+    let Some(one) = AVAILABLE.iter().find(|one| one.name == name) else {
+        unreachable!("{name} was chosen from the catalogue");
+    };
+    let mut figure = (one.simulate)(rig)?;
+    (figure.name, figure.title) = (one.name, one.title);
+    Ok(figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &[&str]) -> Vec<String> {
+        text.iter().map(|&one| one.to_owned()).collect()
+    }
+
+    #[test]
+    fn nothing_named_means_all() {
+        assert_eq!(choose(&[]).unwrap().len(), AVAILABLE.len());
+    }
+
+    #[test]
+    fn figures_come_once_and_in_the_documents_order() {
+        let chosen = choose(&names(&["bug-68659", "hall-bonnet-3", "bug-68659"])).unwrap();
+        assert_eq!(chosen, ["hall-bonnet-3", "bug-68659"]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_with_the_reason() {
+        for (name, _) in PENDING {
+            let failure = choose(&names(&[name])).unwrap_err();
+            assert!(failure.to_string().contains("needs the storage manager"));
+        }
+        let failure = choose(&names(&["hall-bonnet-10"])).unwrap_err();
+        assert!(
+            failure
+                .to_string()
+                .contains("there is no figure 'hall-bonnet-10'")
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! `iolane figures`: the documents' figures again, on modelled disks in virtual
+//! time.
+//!
+//! Each figure is a function of this crate's [`catalogue`] that simulates what
+//! a document measured and puts the document's own values beside its results
+//! ([`report`]). Nothing touches a real disk, nothing sleeps, and the same seed
+//! gives the same figures.
+
+mod bug_68659;
+mod catalogue;
+mod hall_bonnet;
+mod render;
+pub mod report;
+mod revisited;
+mod rig;
+mod tournament;
+
+use serde::Serialize;
+
+use crate::args::common::OutputArgs;
+use crate::args::figures::FiguresArgs;
+use crate::bench::{Bench, Outcome};
+use crate::error::Failure;
+use crate::output::html::Section;
+use crate::output::text::Style;
+use crate::session::Session;
+use crate::target::{Target, TargetRequest};
+use catalogue::Entry;
+use report::Figure;
+use rig::Rig;
+
+#[derive(Clone, Debug, Serialize)]
+pub struct FiguresOptions {
+    pub names: Vec<&'static str>,
+    pub list: bool,
+    pub seed: u64,
+}
+
+/// What was simulated, and what there is.
+#[derive(Clone, Debug, Serialize)]
+pub struct FiguresOutcome {
+    pub catalogue: Vec<Entry>,
+    /// None with `--list`.
+    pub figures: Vec<Figure>,
+    #[serde(skip)]
+    list: bool,
+}
+
+/// The command.
+pub struct Figures;
+
+impl Bench for Figures {
+    const NAME: &'static str = "figures";
+    const ABOUT: &'static str =
+        "Regenerate the documents' figures on modelled disks, with their own values beside ours";
+    const SCHEMA: &'static str = "iolane.figures/1";
+    type Arguments = FiguresArgs;
+    type Options = FiguresOptions;
+    type Outcome = FiguresOutcome;
+
+    fn output(arguments: &FiguresArgs) -> &OutputArgs {
+        &arguments.output
+    }
+
+    /// Virtual time: a repetition would give the same.
+    fn repeat(_arguments: &FiguresArgs) -> u64 {
+        1
+    }
+
+    fn options(arguments: FiguresArgs) -> Result<FiguresOptions, Failure> {
+        Ok(FiguresOptions {
+            names: catalogue::choose(&arguments.names)?,
+            list: arguments.list,
+            seed: arguments.seed,
+        })
+    }
+
+    fn target(_options: &FiguresOptions) -> Option<TargetRequest> {
+        None
+    }
+}
+
+/// The [`Measure`](crate::bench::Measure) of the figures.
+///
+/// # Errors
+/// An interruption, or a defect in a figure's own set-up.
+pub fn measure(
+    options: &FiguresOptions,
+    _target: Option<&Target>,
+    session: &Session,
+) -> Result<FiguresOutcome, Failure> {
+    let mut figures = Vec::new();
+    if !options.list {
+        let rig = Rig::new(options.seed, &session.stop);
+        for name in &options.names {
+            session.progress.say(&format!("simulating {name}"));
+            figures.push(catalogue::simulate(name, &rig)?);
+        }
+    }
+    Ok(FiguresOutcome {
+        catalogue: catalogue::entries(),
+        figures,
+        list: options.list,
+    })
+}
+
+impl Outcome for FiguresOutcome {
+    fn merge(&mut self, other: Self) {
+        self.figures = other.figures;
+    }
+
+    fn text(&self, style: Style) -> String {
+        if self.list {
+            render::list(&self.catalogue, style)
+        } else {
+            render::text(&self.figures, style)
+        }
+    }
+
+    fn html(&self) -> Vec<Section> {
+        if self.list {
+            vec![render::list_section(&self.catalogue)]
+        } else {
+            render::html(&self.figures)
+        }
+    }
+}
