@@ -4,10 +4,11 @@ use super::Space;
 use super::layout::{self, EXTENT_PLACE, GROUP_PAGES, HEADER_PAGE};
 use crate::access::{MiniTransaction, PagesError};
 use crate::core::Core;
+use crate::error::StoreError;
 use crate::ids::{EXTENT_PAGES, PageId};
 use crate::page::Op;
 use crate::page::header::PageKind;
-use iolane::OpenOptions;
+use iolane::{Level, OpenOptions};
 use std::sync::Arc;
 
 /// A file grows by this share of its size ...
@@ -112,12 +113,20 @@ impl Core {
         }
     }
 
-    /// Allocates the file's blocks up to `pages`.
-    pub(crate) fn extend(&self, space: &Space, pages: u32) -> Result<(), iolane::OpenError> {
+    /// Allocates the file's blocks up to `pages`, unless it has them, and makes
+    /// its length durable: a header that counts them may be in its place at any
+    /// time after that.
+    pub(crate) fn extend(&self, space: &Space, pages: u32) -> Result<(), StoreError> {
         let bytes = u64::from(pages) * self.pool.page_bytes() as u64;
+        let known = self.pool.files.get(space.id);
+        let long_enough = known.is_some_and(|file| file.size().is_ok_and(|size| size >= bytes));
+        if long_enough {
+            return Ok(());
+        }
         let mut options = OpenOptions::new();
         options.read(true).write(true).size(bytes);
-        self.engine.open(&space.path, &options).map(drop)
+        let file = self.engine.open(&space.path, &options)?;
+        Ok(file.sync(Level::Foreground)?)
     }
 
     /// Logs that a file has grown, with an extents page for each new group.
