@@ -64,8 +64,10 @@ fn record(seed: u64, steps: u64) -> (Recorded, Recording) {
     let recorder = disk.recorder().unwrap();
     let options = options(&disk, &arena);
     let store = Store::create(DIRECTORY, &options).unwrap();
-    let mut states = Vec::new();
-    run(&store, seed, steps, |number, state| {
+    recorder.mark(0);
+    let mut states = vec![State::new()];
+    run(&store, State::new(), seed, steps, |state| {
+        let number = states.len() as u64;
         recorder.mark(number);
         states.push(state.clone());
         if number % PAUSE_STEPS == PAUSE_STEPS - 1 {

@@ -148,27 +148,54 @@ pub fn step(store: &Store, random: &mut Random, state: &mut State) -> Result<(),
     transaction.commit().map_err(in_doubt)
 }
 
-/// Runs steps on an empty store and calls `after` with the state after each of
-/// them, counted from 0: the store without tables. The same seed gives the
-/// same states.
+/// A table that the steps leave alone.
+pub const FILLER: &str = "filler";
+
+/// Makes it in an empty store, with rows that take some pages each, and calls
+/// `after` with the state after each commit.
+pub fn fill(store: &Store, rows: i64, mut after: impl FnMut(&State)) -> Result<State, Stopped> {
+    store.create_table(&schema(FILLER)).map_err(in_doubt)?;
+    let mut state = State::from([(FILLER.to_owned(), Table::new())]);
+    after(&state);
+    let text = "f".repeat(9000);
+    for id in 0..rows {
+        let mut one = store.begin();
+        let row = vec![id.into(), id.into(), FILLER.into(), text.as_str().into()];
+        one.insert(FILLER, row.clone())?;
+        one.commit().map_err(in_doubt)?;
+        state.entry(FILLER.to_owned()).or_default().insert(id, row);
+        after(&state);
+    }
+    Ok(state)
+}
+
+/// Runs steps on a store with `state` and calls `after` with the state after
+/// each of them. The same seed gives the same states.
 pub fn run(
     store: &Store,
+    mut state: State,
     seed: u64,
     steps: u64,
-    mut after: impl FnMut(u64, &State),
+    mut after: impl FnMut(&State),
 ) -> Result<(), Stopped> {
     let mut random = Random(seed);
-    let mut state = State::new();
-    after(0, &state);
-    for number in 1..=steps {
+    for _ in 0..steps {
         step(store, &mut random, &mut state)?;
-        after(number, &state);
+        after(&state);
         if random.below(10) == 0
-            && let Some((name, table)) = state.first_key_value()
+            && let Some((name, table)) = state.last_key_value()
         {
             // One that is running when the power fails, for a while.
             let mut running = store.begin();
             change(&mut random, &mut running, name, &mut table.clone(), 8)?;
+        }
+        if let Some(filler) = state.get(FILLER) {
+            let (id, row) = filler
+                .iter()
+                .nth(random.below(filler.len() as u64) as usize)
+                .expect("it has rows");
+            let found = store.begin().get(FILLER, &[(*id).into()])?;
+            assert_eq!(found.as_ref(), Some(row));
         }
     }
     Ok(())
@@ -176,28 +203,31 @@ pub fn run(
 
 /// What an open store holds, read in the order of every index.
 pub fn read(store: &Store) -> State {
+    try_read(store).unwrap()
+}
+
+/// The same, if everything can be read.
+pub fn try_read(store: &Store) -> Result<State, Error> {
     let mut state = State::new();
     for schema in store.tables() {
         let name = schema.name;
         let mut transaction = store.begin();
-        let collect = |rows: iolane_store::Rows<'_, '_>| -> Table {
+        let collect = |rows: iolane_store::Rows<'_, '_>| -> Result<Table, Error> {
             rows.map(|row| {
-                let row = row.unwrap();
+                let row = row?;
                 match row[0] {
-                    Value::Integer(id) => (id, row),
+                    Value::Integer(id) => Ok((id, row)),
                     _ => panic!("an id"),
                 }
             })
             .collect()
         };
-        let rows = collect(transaction.range(&name, .., Direction::Forward).unwrap());
+        let rows = collect(transaction.range(&name, .., Direction::Forward)?)?;
         for index in ["by_tag", "by_group"] {
-            let by = transaction
-                .range_by(&name, index, .., Direction::Backward)
-                .unwrap();
-            assert_eq!(collect(by), rows, "{index} of {name}");
+            let by = transaction.range_by(&name, index, .., Direction::Backward)?;
+            assert_eq!(collect(by)?, rows, "{index} of {name}");
         }
         state.insert(name, rows);
     }
-    state
+    Ok(state)
 }
