@@ -11,6 +11,8 @@ use std::time::Duration;
 
 const ROWS: u64 = 1_000_000;
 const VALUE: [u8; 100] = [7; 100];
+/// Rows of a short range.
+const RANGE: u64 = 10;
 /// Inserted per sample.
 const INSERTED: u64 = 100_000;
 
@@ -72,6 +74,21 @@ fn reads(c: &mut Criterion) {
             });
         });
     }
+    group.throughput(Throughput::Elements(RANGE));
+    group.bench_function("range of 10", |b| {
+        b.iter(|| {
+            number += 1;
+            let from = scattered(number) % (ROWS - RANGE);
+            let (from, to) = (from.to_be_bytes(), (from + RANGE).to_be_bytes());
+            let range = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+            let mut cursor = tree.cursor(range.0, range.1, Direction::Forward);
+            let mut rows = 0;
+            while let Ok(Some((_, value))) = cursor.next(&pages) {
+                rows += u64::from(black_box(value)[0]) / 7;
+            }
+            assert_eq!(rows, RANGE);
+        });
+    });
     drop(pages);
     let (pages, tree) = loaded(sorted_scattered());
     group.throughput(Throughput::Elements(1));

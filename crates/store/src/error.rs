@@ -60,6 +60,16 @@ pub enum StoreError {
         /// What this program writes.
         known: u32,
     },
+    /// A tablespace's file is shorter than it says.
+    #[error("{} has {bytes} bytes and should have {needed}: it was truncated", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// The length in its header.
+        needed: u64,
+    },
     /// Files of two stores are mixed.
     #[error("{} belongs to another store", path.display())]
     OtherStore {

@@ -4,7 +4,7 @@ use crate::flush::Doublewrite;
 use crate::ids::PageId;
 use crate::page::header;
 use iolane::{Completion, File, Level};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 
 /// All tablespaces' files, and the area with copies of what was written last.
@@ -12,6 +12,9 @@ pub(crate) struct PageFiles {
     page_bytes: usize,
     spaces: RwLock<HashMap<u32, File>>,
     pub(crate) doublewrite: Doublewrite,
+    /// Held while pages are written to their places, in a batch or to repair
+    /// one.
+    pub(crate) in_place: Mutex<()>,
 }
 
 impl PageFiles {
@@ -20,6 +23,7 @@ impl PageFiles {
             page_bytes,
             spaces: RwLock::default(),
             doublewrite,
+            in_place: Mutex::new(()),
         }
     }
 
@@ -43,6 +47,10 @@ impl PageFiles {
     /// Is what was read the page that belongs there? If not, its copy in the
     /// doublewrite area takes its place, in memory and in the file.
     ///
+    /// A page that was given away meanwhile may have been read while its new
+    /// life was being written: `is_wanted` says whether anybody will look at
+    /// what was read. If not, nothing is wrong, and nothing is touched.
+    ///
     /// # Errors
     /// What is wrong, when there is no copy.
     pub(crate) fn verify<B: AsRef<[u8]> + AsMut<[u8]>>(
@@ -50,6 +58,7 @@ impl PageFiles {
         id: PageId,
         file: &File,
         completion: &mut Completion<B>,
+        is_wanted: impl Fn() -> bool,
     ) -> Result<(), String> {
         let page = completion.buffer.as_mut();
         let fault = match &completion.result {
@@ -62,6 +71,12 @@ impl PageFiles {
                 Err(fault) => format!("{}: {fault}", file.path().display()),
             },
         };
+        // The flusher writes nothing now. A new life that begins from here on
+        // is written after the repair.
+        let _nobody_writes = self.in_place.lock();
+        if !is_wanted() {
+            return Ok(());
+        }
         match self.doublewrite.copy(id, page) {
             Ok(true) => {}
             Ok(false) => return Err(format!("{fault}; there is no copy of it")),

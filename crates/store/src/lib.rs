@@ -1,6 +1,8 @@
 //! An embeddable storage manager in InnoDB's structure, all of whose I/O goes
 //! through [`iolane`] with a priority.
 #![deny(unsafe_code)]
+// `pool::model` runs two modules a second time, on other locks.
+#![cfg_attr(all(test, feature = "shuttle"), allow(clippy::duplicate_mod))]
 
 pub mod access;
 mod attempt;

@@ -21,6 +21,11 @@ use std::sync::atomic::Ordering;
 const LOG_PAGES: usize = 8;
 
 /// Changes of some pages that become durable together or not at all.
+///
+/// Its record in the log may be as long as eight pages and one more for each
+/// page that [`begin`](crate::access::Pages::begin) reserved. Given up after
+/// its first change, or with a longer record, it fails the store: what it
+/// changed reaches no file, and redo brings back what was before.
 pub struct Mini<'a> {
     core: &'a Core,
     room: Option<LogRoom<'a>>,

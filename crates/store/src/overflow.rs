@@ -130,6 +130,23 @@ fn until_loaded<P: Pages, T>(
 }
 
 /// Where long values of an index go.
+///
+/// ```
+/// use iolane_store::access::memory::{MemoryOptions, MemoryPages};
+/// use iolane_store::overflow::Overflow;
+/// use iolane_store::tree::Reserve;
+///
+/// let pages = MemoryPages::new(MemoryOptions::default());
+/// let overflow = Overflow { segment: MemoryPages::segment(0), owner: 7 };
+/// let value = vec![1; 100_000];
+/// let nothing = Reserve::default();
+/// let reference = overflow.write(&pages, &value, nothing, |_| Ok(()), |_, _reference| {})?;
+/// let mut read = Vec::new();
+/// overflow.read(&pages, reference, &mut read)?;
+/// assert_eq!(read, value);
+/// overflow.free(&pages, reference, nothing, |_| Ok(()), |_| {})?;
+/// # Ok::<(), iolane_store::overflow::OverflowError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overflow {
     /// Where their pages come from.

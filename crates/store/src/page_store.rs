@@ -17,6 +17,7 @@ use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
 use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -70,7 +71,45 @@ impl PageStoreOptions {
 
 /// A store of pages. Shared by threads; implements [`Pages`].
 ///
-/// Dropping it writes all that is changed, as [`close`](Self::close) does.
+/// Dropping it writes all that is changed, as [`close`](Self::close) does. That
+/// two processes do not open one store is the caller's to see to.
+///
+/// ```
+/// use iolane::Engine;
+/// use iolane_store::access::{MiniTransaction, Pages};
+/// use iolane_store::page::Op;
+/// use iolane_store::page::header::{self, PageKind};
+/// use iolane_store::{PageStore, PageStoreOptions};
+/// use std::sync::Arc;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir_in("/var/tmp")?;
+/// # let path = directory.path();
+/// # let options = PageStoreOptions { pool_bytes: 2 << 20, log_bytes: 4 << 20, ..Default::default() };
+/// let engine = Arc::new(Engine::new()?);
+/// let store = PageStore::create(Arc::clone(&engine), path, &options)?;
+/// let space = store.create_space("notes")?;
+/// let segment = store.create_segment(space)?;
+///
+/// let mut mini = store.begin(&[segment], 1)?;
+/// let page = mini.allocate(segment, None);
+/// mini.apply(page, &Op::Format { kind: PageKind::Overflow, level: 0, owner: 1 });
+/// mini.apply(page, &Op::Patch { offset: header::BODY as u16, bytes: b"hello" });
+/// let lsn = mini.commit();
+/// store.make_durable(lsn)?;
+/// store.close()?;
+///
+/// let (store, _) = PageStore::open(engine, path, &options, &mut |_| {})?;
+/// let page = loop {
+///     match store.shared(page) {
+///         Ok(page) => break page,
+///         // Not in memory: no latch is held while it is read.
+///         Err(miss) => store.load(miss)?,
+///     }
+/// };
+/// assert_eq!(&page[header::BODY..][..5], b"hello");
+/// # Ok(()) }
+/// ```
 pub struct PageStore {
     core: Arc<Core>,
     flusher: Option<JoinHandle<()>>,
@@ -205,9 +244,8 @@ impl PageStore {
     fn stop(&mut self) {
         if let Some(flusher) = self.flusher.take() {
             self.core.bell.stop();
-            if flusher.join().is_err() {
-                self.core.fail("the flusher panicked".to_owned());
-            }
+            // It catches its own panics.
+            let _ = flusher.join();
         }
     }
 
@@ -413,7 +451,15 @@ fn start(
     let flusher = Flusher::new(Arc::clone(&core), staging);
     let thread = std::thread::Builder::new()
         .name("iolane-flusher".to_owned())
-        .spawn(move || flusher.run())
+        .spawn({
+            let core = Arc::clone(&core);
+            move || {
+                // Threads wait for what it does: they must learn of its end.
+                if catch_unwind(AssertUnwindSafe(|| flusher.run())).is_err() {
+                    core.fail("the flusher panicked".to_owned());
+                }
+            }
+        })
         .map_err(|source| StoreError::system(&directory, source))?;
     Ok(PageStore {
         core,

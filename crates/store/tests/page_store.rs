@@ -5,7 +5,7 @@ mod pages;
 use iolane::Level;
 use iolane_store::access::{MiniTransaction, Pages, PagesError};
 use iolane_store::ids::{PageId, SegmentId};
-use iolane_store::{PageStoreOptions, PoolError, StoreError};
+use iolane_store::{PageStore, PageStoreOptions, PoolError, StoreError};
 use pages::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -279,6 +279,12 @@ fn reading_ahead_is_not_in_the_way() {
     let statistics = store.statistics().pool;
     assert!(statistics.reads > reads && statistics.prefetches > 32);
     assert!(statistics.prefetches_wasted > 0, "{statistics:?}");
+    // Never more than half of the frames, and those come free again.
+    let never_seen: Vec<PageId> = (4000..8000).map(|page| PageId::new(0, page)).collect();
+    for _ in 0..20 {
+        assert!(store.prefetch(&never_seen, Level::Background) <= 50);
+        read(&store, ids[0]).unwrap();
+    }
 }
 
 #[test]
@@ -348,4 +354,46 @@ fn a_change_that_is_given_up_fails_the_store() {
     assert!(matches!(store.close(), Err(PagesError::Failed { .. })));
     let (store, _) = open(directory.path(), &options);
     assert_eq!(read(&store, id).unwrap(), 5);
+}
+
+/// A read that was submitted without hurry goes past the others when a thread
+/// waits for its page.
+#[test]
+fn who_waits_for_a_page_hurries_its_read() {
+    let directory = directory();
+    let options = PageStoreOptions {
+        pool_bytes: 400 * 4096,
+        ..options()
+    };
+    let store = create(directory.path(), &options);
+    let segment = store.create_segment(0).unwrap();
+    let ids: Vec<PageId> = (0..300)
+        .map(|n| add(&store, segment, n).unwrap().0)
+        .collect();
+    store.close().unwrap();
+    // Others may stop this thread for as long as all reads take.
+    for attempt in 0.. {
+        let engine = iolane::Engine::builder()
+            .configure(|_, config| config.window = iolane::WindowConfig::Fixed(1))
+            .build()
+            .unwrap();
+        let engine = std::sync::Arc::new(engine);
+        let opened = PageStore::open(engine, directory.path(), &options, &mut |_| {});
+        let (store, _) = opened.unwrap();
+        // Two apart: neighbours would be read as one.
+        let apart: Vec<PageId> = ids.iter().copied().step_by(2).collect();
+        assert_eq!(store.prefetch(&apart, Level::Background), apart.len());
+        let last = apart[apart.len() - 1];
+        assert_eq!(read(&store, last).unwrap(), 298);
+        let waiting = apart.iter().filter(|&&id| store.shared(id).is_err());
+        let waiting = waiting.count();
+        if waiting > apart.len() / 2 {
+            break;
+        }
+        assert!(
+            attempt < 5,
+            "{waiting} of {} still on their way",
+            apart.len()
+        );
+    }
 }

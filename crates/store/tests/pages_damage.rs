@@ -177,6 +177,9 @@ fn files_that_are_not_of_the_store_are_refused() {
     newer[12] = 99;
     let refused = open_with(DOUBLEWRITE_FILE, Some(&newer));
     assert!(matches!(refused, StoreError::Version { found: 99, .. }));
+    let table = std::fs::read(first.join("t.ts")).unwrap();
+    let refused = open_with("t.ts", Some(&table[..table.len() - 1]));
+    assert!(matches!(refused, StoreError::Truncated { .. }), "{refused}");
     // Two files with one number.
     std::fs::copy(first.join("t.ts"), first.join("u.ts")).unwrap();
     let refused = try_open(&first, &options).err().unwrap();

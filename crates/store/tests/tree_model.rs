@@ -249,11 +249,16 @@ fn a_high_tree_grows_and_shrinks() {
         );
         let fill_expected = if order == 2 { 0.5 } else { 0.85 };
         assert!(stats.leaf_fill > fill_expected, "{name}: {stats:?}");
+        let branches = report.branch_pages.len();
         random.shuffle(&mut keys);
         for (number, key) in keys.iter().enumerate() {
             assert!(tree.remove(pages, key).unwrap());
             if number % 1000 == 0 {
                 fixture.assert_in_order();
+            }
+            if number == 5800 {
+                let left = fixture.assert_in_order().branch_pages.len();
+                assert!(left * 2 < branches, "{name}: {left} of {branches} branches");
             }
             if number == 5000 {
                 let report = fixture.assert_in_order();
@@ -358,4 +363,134 @@ fn lengths_are_limited() {
     assert!(tree.insert(pages, &key, &vec![0; max]).unwrap());
     assert!(tree.insert(pages, b"", b"the empty key is one").unwrap());
     fixture.assert_in_order();
+}
+
+/// Keys that ascend within each of many groups, as orders by customer do, leave
+/// pages nearly as full as if they ascended in all.
+#[test]
+fn groups_that_ascend_fill_their_pages() {
+    let fixture = Fixture::new(MemoryOptions {
+        pages_max: 10_000,
+        log: true,
+        ..common::SMALL
+    });
+    let (tree, pages) = (&fixture.tree, &fixture.pages);
+    let mut random = Random(5);
+    let mut lengths = [0u32; 20];
+    for _ in 0..1000 {
+        // A group goes on for a while, then another.
+        let group = random.below(20) as u32;
+        for _ in 0..20 {
+            let length = &mut lengths[group as usize];
+            let key = [group.to_be_bytes(), length.to_be_bytes()].concat();
+            assert!(tree.insert(pages, &key, &[1; 50]).unwrap());
+            *length += 1;
+        }
+    }
+    let stats = tree.stats(pages).unwrap();
+    assert!(stats.leaf_fill > 0.85, "{stats:?}");
+    fixture.assert_in_order();
+    fixture.assert_replayed();
+}
+
+/// Ranges that begin and end at each key, and so at each fence, name exactly
+/// the leaves that have their records.
+#[test]
+fn ranges_end_where_they_say() {
+    let fixture = Fixture::new(common::SMALL);
+    let mut model = Model::new();
+    for number in 0..400u32 {
+        let (key, value) = (number.to_be_bytes().to_vec(), vec![4; 150]);
+        fixture.tree.insert(&fixture.pages, &key, &value).unwrap();
+        model.insert(key, value);
+    }
+    assert!(fixture.assert_in_order().leaf_pages.len() > 15);
+    let kinds = [Bound::Included, Bound::Excluded];
+    for (at, key) in model.keys().enumerate() {
+        let other = model.keys().nth((at + 40).min(399)).unwrap();
+        for (lower, upper) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let (lower, upper) = (kinds[lower](key.clone()), kinds[upper](other.clone()));
+            for forward in [true, false] {
+                compare_range(&fixture, &model, &lower, &upper, forward);
+            }
+        }
+        for direction in [Direction::Forward, Direction::Backward] {
+            let (lower, upper) = (Bound::Included(&key[..]), Bound::Included(&other[..]));
+            let mut cursor = fixture.tree.cursor(lower, upper, direction);
+            let mut visited = Vec::new();
+            while cursor.next(&fixture.pages).unwrap().is_some() {
+                visited.extend(cursor.leaf());
+                visited.dedup();
+            }
+            if direction == Direction::Forward {
+                let leaf = fixture.tree.leaf_number(&fixture.pages, key);
+                assert_eq!(leaf.ok(), visited.first().copied());
+            }
+            let mut named = Vec::new();
+            let mut walk = fixture.tree.leaves(lower, upper, direction);
+            while walk.next(&fixture.pages, &mut named).unwrap() {}
+            assert_eq!(named, visited, "from {at} {direction:?}");
+        }
+    }
+}
+
+/// Offsets up to the last byte of the largest page, and of the default one.
+#[test]
+fn large_pages_do_the_same() {
+    for page_bytes in [16 << 10, 64 << 10] {
+        let fixture = Fixture::new(MemoryOptions {
+            page_bytes,
+            log: true,
+            ..common::SMALL
+        });
+        let (tree, pages) = (&fixture.tree, &fixture.pages);
+        let mut random = Random(page_bytes as u64);
+        let mut model = Model::new();
+        for step in 0..3000u32 {
+            let number = random.below(900);
+            let mut key = number.to_be_bytes().to_vec();
+            key.resize(8 + number as usize % 7 * 100, 3);
+            if random.below(4) == 0 {
+                let existed = tree.remove(pages, &key).unwrap();
+                assert_eq!(existed, model.remove(&key).is_some());
+            } else {
+                let most = iolane_store::tree::Tree::value_bytes_max(pages, key.len());
+                let value = vec![step as u8; random.below(most as u64 / 8) as usize];
+                tree.put(pages, &key, &value).unwrap();
+                model.insert(key, value);
+            }
+        }
+        assert!(fixture.records() == model.into_iter().collect::<Vec<_>>());
+        assert!(fixture.assert_in_order().leaf_pages.len() > 3);
+        fixture.assert_replayed();
+    }
+}
+
+/// A leaf that is drained between full ones is evened out with a neighbour as
+/// long as it cannot be merged with one.
+#[test]
+fn no_leaf_stays_sparse() {
+    for backward in [false, true] {
+        let fixture = Fixture::new(MemoryOptions {
+            log: true,
+            ..common::SMALL
+        });
+        let (tree, pages) = (&fixture.tree, &fixture.pages);
+        // 42 have room in a leaf: the last one is full too.
+        let keys: Vec<_> = (0..19 * 42u32).map(u32::to_be_bytes).collect();
+        let records = keys.iter().map(|key| (key, [6; 80]));
+        tree.bulk_load(pages, records, 100).unwrap();
+        let leaves = fixture.assert_in_order().leaf_pages.len();
+        let mut drained = keys[300..380].to_vec();
+        if backward {
+            drained.reverse();
+        }
+        for key in drained {
+            assert!(tree.remove(pages, &key).unwrap());
+            let report = fixture.assert_in_order();
+            assert_eq!(report.sparse_leaves, 0);
+        }
+        assert!(fixture.assert_in_order().leaf_pages.len() < leaves);
+        fixture.assert_replayed();
+    }
 }

@@ -154,15 +154,28 @@ impl MemoryPages {
             .store(true, Ordering::Relaxed);
     }
 
-    /// All pages as redo makes them out of nothing from the log.
+    /// Where the log of each mini-transaction ends.
+    pub fn lsns(&self) -> Vec<Lsn> {
+        let log = self.log.lock();
+        let ends = log.iter().scan(0, |end, record| {
+            *end += record.len() as u64;
+            Some(Lsn(*end))
+        });
+        ends.collect()
+    }
+
+    /// All pages as redo makes them out of nothing from the log up to `end`.
     ///
     /// # Panics
     /// If a change does not decode or apply.
-    pub fn replayed(&self) -> HashMap<u32, Vec<u8>> {
+    pub fn replayed(&self, end: Lsn) -> HashMap<u32, Vec<u8>> {
         let mut pages: HashMap<u32, Vec<u8>> = HashMap::new();
         let mut lsn = 0;
         for record in self.log.lock().iter() {
             lsn += record.len() as u64;
+            if lsn > end.0 {
+                break;
+            }
             let mut rest = &record[..];
             while !rest.is_empty() {
                 let (id, op, after) = Op::decode(rest).expect("it was encoded");
@@ -175,6 +188,17 @@ impl MemoryPages {
             }
         }
         pages
+    }
+
+    /// What a recovery finds whose log ends at `end`. No page of it is free or
+    /// whose it is: enough to read and to check.
+    pub fn recovered(&self, end: Lsn) -> MemoryPages {
+        let recovered = MemoryPages::new(self.options);
+        for (page, bytes) in self.replayed(end) {
+            *recovered.frames[page as usize].bytes.write() = bytes.into();
+        }
+        recovered.space.lock().next = self.space.lock().next;
+        recovered
     }
 
     fn frame(&self, id: PageId) -> Result<&Frame, Miss> {

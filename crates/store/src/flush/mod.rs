@@ -233,6 +233,7 @@ impl Flusher {
     fn write_twice(&mut self, batch: Vec<Outgoing>, mut level: Level) -> Result<(), Error> {
         let core = Arc::clone(&self.core);
         let files = &core.pool.files;
+        let _no_repairs = files.in_place.lock();
         let ids: Vec<(PageId, Lsn)> = batch
             .iter()
             .map(|(id, page)| (*id, header::lsn(page)))

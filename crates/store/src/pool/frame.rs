@@ -33,6 +33,7 @@ pub(crate) struct Frame {
     /// The page latch.
     pub(crate) latch: RwLock<Slot>,
     page: AtomicU64,
+    uses: AtomicU64,
     frequency: AtomicU8,
     flags: AtomicU8,
 }
@@ -51,7 +52,8 @@ impl Frame {
                 id: None,
                 buffer: Some(buffer),
             }),
-            page: AtomicU64::new(0),
+            page: AtomicU64::new(u64::MAX),
+            uses: AtomicU64::new(0),
             frequency: AtomicU8::new(0),
             flags: AtomicU8::new(0),
         }
@@ -71,12 +73,18 @@ impl Frame {
         self.frequency.store(0, Ordering::Relaxed);
     }
 
-    /// The page was used. A lost update of two threads costs nothing.
-    pub(crate) fn touch(&self) {
+    /// The page was latched. A lost update of two threads costs nothing.
+    pub(crate) fn used(&self) {
+        self.uses.fetch_add(1, Ordering::Relaxed);
         let now = self.frequency.load(Ordering::Relaxed);
         if now < FREQUENCY_MAX {
             self.frequency.store(now + 1, Ordering::Relaxed);
         }
+    }
+
+    /// How often a page was latched in this frame, ever.
+    pub(crate) fn uses(&self) -> u64 {
+        self.uses.load(Ordering::Relaxed)
     }
 
     pub(crate) fn frequency(&self) -> u8 {

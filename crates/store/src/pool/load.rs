@@ -6,6 +6,7 @@ use crate::access::PagesError;
 use crate::ids::PageId;
 use iolane::{Buffer, Completion, Level, Pending};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::reading::{Reading, Turn};
 
@@ -25,6 +26,7 @@ impl Pool {
                 Some(Entry::Reading(reading)) => match reading.take_or_wait() {
                     Turn::Ended(result) => break result,
                     Turn::Finish(pending) => {
+                        self.ahead.fetch_sub(1, Ordering::Relaxed);
                         pending.promote(WAITED);
                         break self.arrived(id, &reading, pending.wait());
                     }
@@ -66,18 +68,21 @@ impl Pool {
                 if self.table.get(id).is_some() {
                     continue;
                 }
-                let Some(frames) = self.try_take(1) else {
+                let Some(frame) = self.take_ahead() else {
                     out_of_frames = true;
                     break;
                 };
-                let reading = Arc::new(Reading::submitting(frames[0]));
+                let reading = Arc::new(Reading::submitting(frame));
                 if !self.begin_reading(id, &reading) {
-                    self.give(frames);
+                    self.give([frame]);
                     continue;
                 }
-                let buffer = self.lend_buffer(frames[0]);
+                let buffer = self.lend_buffer(frame);
                 match batch.read(&file, buffer, self.files.offset(id), level) {
-                    Ok(pending) => flying.push((reading, pending)),
+                    Ok(pending) => {
+                        self.ahead.fetch_add(1, Ordering::Relaxed);
+                        flying.push((reading, pending));
+                    }
                     Err(refused) => {
                         let completion = Completion {
                             result: Err(refused.error),
@@ -141,7 +146,9 @@ impl Pool {
             None => Err(no_such_space(id)),
             Some(file) => self
                 .files
-                .verify(id, &file, &mut completion)
+                .verify(id, &file, &mut completion, || {
+                    self.table.is_reading(id, reading)
+                })
                 .map_err(|reason| PagesError::Unreadable { page: id, reason }),
         };
         if let Err(error) = verdict {

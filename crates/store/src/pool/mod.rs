@@ -40,11 +40,16 @@ use reading::Reading;
 use replacement::Replacement;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 use supply::Supply;
 use table::{Entry, Placed, Table};
 
 type PageReading = Reading<iolane::Pending<Buffer>, PagesError>;
+
+/// How long a thread waits for a latch before it looks whether the frame still
+/// belongs to the page.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Why there is no pool.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +110,7 @@ pub struct PoolStatistics {
 
 #[derive(Default)]
 struct Counters {
+    misses: AtomicU64,
     reads: AtomicU64,
     prefetches: AtomicU64,
     prefetches_wasted: AtomicU64,
@@ -126,6 +132,8 @@ pub(crate) struct Pool {
     supply: Supply,
     /// Reads whose page was given away meanwhile.
     orphans: Mutex<Vec<Arc<PageReading>>>,
+    /// Reads ahead of need that nobody has taken over.
+    ahead: AtomicUsize,
     counters: Counters,
     pub(crate) files: PageFiles,
     pub(crate) failure: Arc<Failure>,
@@ -175,11 +183,12 @@ impl Pool {
         Ok(Pool {
             page_bytes,
             frames: all?,
-            table: Table::new(),
+            table: Table::new(frames),
             queues: Mutex::new(Replacement::new(frames, cleaning_max.min(frames / 4))),
             dirty: Dirty::new(frames, Lsn(0)),
             supply: Supply::new(frames),
             orphans: Mutex::default(),
+            ahead: AtomicUsize::new(0),
             counters: Counters::default(),
             files,
             failure,
@@ -201,48 +210,66 @@ impl Pool {
 
     /// Latches a page for reading.
     pub(crate) fn shared(&self, id: PageId) -> Result<SharedPage<'_>, Miss> {
-        let (_, slot) = self.resident(id, |frame| frame.latch.read(), |slot| slot.id)?;
+        let (_, slot) = self.resident(id, |it| it.latch.try_read_for(PATIENCE), |it| it.id)?;
         Ok(SharedPage(slot))
     }
 
     /// Latches a page for changing.
     pub(crate) fn exclusive(&self, id: PageId) -> Result<ExclusivePage<'_>, Miss> {
-        let (frame, slot) = self.resident(id, |frame| frame.latch.write(), |slot| slot.id)?;
+        let (frame, slot) = self.resident(id, |it| it.latch.try_write_for(PATIENCE), |it| it.id)?;
         Ok(ExclusivePage { frame, slot })
     }
 
-    /// Finds a page and latches it by `latch`; `held` says which page the
-    /// frame then holds.
+    /// Finds a page and latches it by `latch`, which gives up after a while;
+    /// `held` says which page the frame then holds.
     fn resident<'a, G>(
         &'a self,
         id: PageId,
-        latch: impl Fn(&'a Frame) -> G,
+        latch: impl Fn(&'a Frame) -> Option<G>,
         held: impl Fn(&G) -> Option<PageId>,
     ) -> Result<(u32, G), Miss> {
+        // Between look and latch the page may have left, and the frame belong
+        // to another, whose holder waits for a latch of this thread: so it
+        // waits for a frame only as long as that is given to this page.
+        let wait = |number: u32| {
+            let frame = &self.frames[number as usize];
+            while frame.page() == id {
+                let Some(slot) = latch(frame) else { continue };
+                if held(&slot) != Some(id) {
+                    return None;
+                }
+                frame.used();
+                return Some((number, slot));
+            }
+            None
+        };
+        if let Some(found) = self.table.hint(id).and_then(wait) {
+            return Ok(found);
+        }
         loop {
-            match self.table.get_counted(id) {
+            match self.table.get(id) {
                 Some(Entry::Resident(number)) => {
-                    let frame = &self.frames[number as usize];
-                    let slot = latch(frame);
-                    // Between look and latch it may have left.
-                    if held(&slot) == Some(id) {
-                        frame.touch();
-                        return Ok((number, slot));
+                    self.table.set_hint(id, number);
+                    if let Some(found) = wait(number) {
+                        return Ok(found);
                     }
                 }
                 Some(Entry::Reading(reading)) => {
                     let Some(done) = reading.take_if(iolane::Pending::is_done) else {
-                        return Err(Miss(id));
+                        break;
                     };
-                    // No wait: it is done. What is wrong with it, `load` says.
+                    self.ahead.fetch_sub(1, Ordering::Relaxed);
+                    // No wait: it is done.
                     let completion = done.wait();
                     if self.arrived(id, &reading, completion).is_err() {
-                        return Err(Miss(id));
+                        break;
                     }
                 }
-                None => return Err(Miss(id)),
+                None => break,
             }
         }
+        count(&self.counters.misses);
+        Err(Miss(id))
     }
 
     /// Gives a new page a frame that was taken before, and latches it. If the
@@ -255,12 +282,10 @@ impl Pool {
             slot.id = Some(id);
             frame.assign(id);
             match self.table.place(id, number) {
-                Placed::Occupied(other) => {
+                Placed::Occupied => {
                     slot.id = None;
                     drop(slot);
-                    let slot = self.frames[other as usize].latch.write();
-                    if slot.id == Some(id) {
-                        let page = ExclusivePage { frame: other, slot };
+                    if let Ok(page) = self.exclusive(id) {
                         return (page, Some(number));
                     }
                     // It left just now.
@@ -320,8 +345,8 @@ impl Pool {
     pub(crate) fn load_pinned(&self, id: PageId) -> Result<SharedPage<'_>, PagesError> {
         loop {
             self.load(id)?;
-            if let Ok((frame, slot)) = self.resident(id, |frame| frame.latch.read(), |slot| slot.id)
-            {
+            let found = self.resident(id, |it| it.latch.try_read_for(PATIENCE), |it| it.id);
+            if let Ok((frame, slot)) = found {
                 self.pin_frame(frame);
                 return Ok(SharedPage(slot));
             }
@@ -329,11 +354,11 @@ impl Pool {
     }
 
     pub(crate) fn statistics(&self) -> PoolStatistics {
-        let (hits, misses) = self.table.counts();
+        let hits = self.frames.iter().map(Frame::uses).sum();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         PoolStatistics {
             hits,
-            misses,
+            misses: read(&self.counters.misses),
             reads: read(&self.counters.reads),
             prefetches: read(&self.counters.prefetches),
             prefetches_wasted: read(&self.counters.prefetches_wasted),

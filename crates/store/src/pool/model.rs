@@ -133,7 +133,7 @@ struct Pool {
 impl Pool {
     fn new(frames: u32) -> Pool {
         Pool {
-            table: Table::new(),
+            table: Table::new(frames as usize),
             frames: (0..frames).map(|_| Mutex::new(None)).collect(),
             free: Mutex::new((0..frames).collect()),
             orphans: Mutex::new(Vec::new()),
@@ -226,9 +226,12 @@ impl Pool {
             let mut slot = self.frames[frame as usize].lock();
             *slot = Some((PAGE, content));
             match self.table.place(PAGE, frame) {
-                Placed::Occupied(other) => {
+                Placed::Occupied => {
                     *slot = None;
                     drop(slot);
+                    let Some(Entry::Resident(other)) = self.table.get(PAGE) else {
+                        continue;
+                    };
                     let mut slot = self.frames[other as usize].lock();
                     if let Some((PAGE, _)) = *slot {
                         *slot = Some((PAGE, content));

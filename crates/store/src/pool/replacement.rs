@@ -135,6 +135,11 @@ impl Replacement {
         self.cleaning.len()
     }
 
+    /// No more can wait there.
+    pub(crate) fn is_cleaning_full(&self) -> bool {
+        self.cleaning.len() >= self.cleaning_max
+    }
+
     /// Takes up to `max` of those.
     pub(crate) fn take_cleaning(&mut self, max: usize) -> Vec<u32> {
         let count = self.cleaning.len().min(max);
@@ -207,7 +212,7 @@ mod tests {
         fn access(&mut self, page: u32) -> bool {
             let id = PageId::new(1, page);
             if let Some(&frame) = self.held.get(&id) {
-                self.frames[frame as usize].touch();
+                self.frames[frame as usize].used();
                 return true;
             }
             let frame = self.free.pop().unwrap_or_else(|| {

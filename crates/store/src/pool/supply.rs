@@ -98,7 +98,7 @@ impl Pool {
             if let Err(error) = self.failure.check() {
                 break Err(error);
             }
-            if let Some(frames) = self.try_take(wanted) {
+            if let Some(frames) = self.try_take(wanted, 0) {
                 break Ok(frames);
             }
             if !waits {
@@ -118,8 +118,8 @@ impl Pool {
         taken
     }
 
-    /// As [`take`](Self::take), but never waits.
-    pub(crate) fn try_take(&self, wanted: usize) -> Option<Vec<u32>> {
+    /// As [`take`](Self::take), but never waits, and leaves `spare` frames.
+    fn try_take(&self, wanted: usize, spare: usize) -> Option<Vec<u32>> {
         loop {
             {
                 let mut free = self.supply.free.lock();
@@ -133,12 +133,23 @@ impl Pool {
                 continue;
             }
             let mut free = self.supply.free.lock();
-            if free.len() < wanted {
+            if free.len() < wanted + spare {
                 return None;
             }
             let keep = free.len() - wanted;
             return Some(free.split_off(keep));
         }
+    }
+
+    /// A frame for a page that nobody waits for yet. Reads ahead may have half
+    /// of the pool at once and not the last free frames: these are for those
+    /// who wait, and would have to wait for reads of a low level.
+    pub(super) fn take_ahead(&self) -> Option<u32> {
+        if self.ahead.load(Ordering::Relaxed) >= self.frames.len() / 2 {
+            return None;
+        }
+        let frames = self.try_take(1, self.supply.low / 2)?;
+        frames.first().copied()
     }
 
     /// Gives frames back that hold no page.
@@ -188,25 +199,28 @@ impl Pool {
 
     /// Frees one frame, if there is one that needs no writing.
     fn evict_one(&self) -> bool {
-        // Each round looks at some; four rounds of all use up every frequency.
+        // Four rounds of all use up every frequency.
         let mut left = 4 * self.queues.lock().len() + TRIES;
         while left > 0 {
-            let freed = {
+            let (freed, full) = {
                 let mut queues = self.queues.lock();
                 let before = queues.cleaning();
                 let freed = queues.evict(TRIES, &self.frames, |frame| self.attempt(frame));
-                if freed.is_none() && queues.len() == 0 {
-                    left = 0;
-                }
-                if queues.cleaning() > before && before == 0 {
-                    drop(queues);
+                let found = before == 0 && queues.cleaning() > 0;
+                let full = queues.is_cleaning_full() || queues.len() == 0;
+                drop(queues);
+                if found {
                     self.supply.wake_flusher();
                 }
-                freed
+                (freed, full)
             };
             if let Some(frame) = freed {
                 self.give([frame]);
                 return true;
+            }
+            if full {
+                // More of the same: the flusher must write first.
+                return false;
             }
             left = left.saturating_sub(TRIES);
         }
@@ -257,6 +271,7 @@ impl Pool {
             }
         });
         if let Some((reading, done)) = wasted {
+            self.ahead.fetch_sub(1, Ordering::Relaxed);
             frame.latch.write().buffer = Some(done.wait().buffer);
             reading.end(Ok(()));
             count(&self.counters.prefetches_wasted);
@@ -273,6 +288,7 @@ impl Pool {
         let mut orphans = self.orphans.lock();
         orphans.retain(|reading| {
             if let Some(done) = reading.take_if(iolane::Pending::is_done) {
+                self.ahead.fetch_sub(1, Ordering::Relaxed);
                 let frame = &self.frames[reading.frame as usize];
                 frame.latch.write().buffer = Some(done.wait().buffer);
                 reading.end(Ok(()));

@@ -10,7 +10,7 @@ use crate::ids::PageId;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Shards: many more than processors, so that two threads rarely meet.
 const SHARDS: usize = 128;
@@ -62,36 +62,42 @@ impl Hasher for PageHasher {
 
 pub(crate) type PageMap<V> = HashMap<PageId, V, BuildHasherDefault<PageHasher>>;
 
-/// On a cache line of its own, with its counters.
+/// On a cache line of its own.
 #[repr(align(128))]
 struct Shard<R> {
     map: RwLock<PageMap<Entry<R>>>,
-    hits: AtomicU64,
-    misses: AtomicU64,
+}
+
+const NO_HINT: u32 = u32::MAX;
+
+/// Other bits than those that the maps use.
+fn hash(id: PageId) -> u64 {
+    let word = u64::from(id.page) ^ (u64::from(id.space) << 20);
+    word.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 20
 }
 
 /// The table.
 pub(crate) struct Table<R> {
     shards: Box<[Shard<R>]>,
+    hints: Box<[AtomicU32]>,
 }
 
 impl<R> Table<R> {
-    pub(crate) fn new() -> Table<R> {
+    /// For `frames` frames.
+    pub(crate) fn new(frames: usize) -> Table<R> {
         let shards = (0..SHARDS).map(|_| Shard {
             map: RwLock::new(PageMap::default()),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
         });
+        // Twice as many as can be right at once: few meet.
+        let hints = (2 * frames).next_power_of_two();
         Table {
             shards: shards.collect(),
+            hints: (0..hints).map(|_| AtomicU32::new(NO_HINT)).collect(),
         }
     }
 
     fn shard(&self, id: PageId) -> &Shard<R> {
-        // Other bits than those that the map inside uses first.
-        let word = u64::from(id.page) ^ (u64::from(id.space) << 20);
-        let hash = word.wrapping_mul(0xd6e8_feb8_6659_fd93);
-        &self.shards[(hash >> 40) as usize % SHARDS]
+        &self.shards[(hash(id) >> 20) as usize % SHARDS]
     }
 
     /// Where the page is.
@@ -99,16 +105,18 @@ impl<R> Table<R> {
         self.shard(id).map.read().get(&id).cloned()
     }
 
-    /// As [`get`](Self::get), and counts a hit or a miss.
-    pub(crate) fn get_counted(&self, id: PageId) -> Option<Entry<R>> {
-        let shard = self.shard(id);
-        let entry = shard.map.read().get(&id).cloned();
-        let counter = match entry {
-            Some(Entry::Resident(_)) => &shard.hits,
-            _ => &shard.misses,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        entry
+    /// The frame in which the page may be: where it was found the last time,
+    /// unless another page with the same place in the list was looked for
+    /// since. Takes no lock, so the shards stay in every processor's cache.
+    pub(crate) fn hint(&self, id: PageId) -> Option<u32> {
+        let hint = self.hints[hash(id) as usize & (self.hints.len() - 1)].load(Ordering::Relaxed);
+        (hint != NO_HINT).then_some(hint)
+    }
+
+    /// Notes where a page was found.
+    pub(crate) fn set_hint(&self, id: PageId, frame: u32) {
+        let place = &self.hints[hash(id) as usize & (self.hints.len() - 1)];
+        place.store(frame, Ordering::Relaxed);
     }
 
     /// Enters a page that is not there. `false` if it is.
@@ -136,6 +144,12 @@ impl<R> Table<R> {
         }
     }
 
+    /// Is the page still to be brought by `reading`?
+    pub(crate) fn is_reading(&self, id: PageId, reading: &Arc<R>) -> bool {
+        let map = self.shard(id).map.read();
+        map.get(&id).is_some_and(|entry| entry.is_reading(reading))
+    }
+
     /// Forgets a page that `reading` could not bring.
     pub(crate) fn abandon(&self, id: PageId, reading: &Arc<R>) {
         let mut map = self.shard(id).map.write();
@@ -149,7 +163,7 @@ impl<R> Table<R> {
     pub(crate) fn place(&self, id: PageId, frame: u32) -> Placed<R> {
         let mut map = self.shard(id).map.write();
         match map.get(&id) {
-            Some(Entry::Resident(other)) => Placed::Occupied(*other),
+            Some(Entry::Resident(_)) => Placed::Occupied,
             _ => match map.insert(id, Entry::Resident(frame)) {
                 Some(Entry::Reading(reading)) => Placed::Superseded(reading),
                 _ => Placed::New,
@@ -188,16 +202,6 @@ impl<R> Table<R> {
         }
         all
     }
-
-    /// Hits and misses so far.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        self.shards.iter().fold((0, 0), |(hits, misses), shard| {
-            (
-                hits + shard.hits.load(Ordering::Relaxed),
-                misses + shard.misses.load(Ordering::Relaxed),
-            )
-        })
-    }
 }
 
 /// What stood in a page's place.
@@ -206,6 +210,6 @@ pub(crate) enum Placed<R> {
     New,
     /// A read, whose result nobody wants any more.
     Superseded(Arc<R>),
-    /// This frame: nothing was changed.
-    Occupied(u32),
+    /// The page, in a frame: nothing was changed.
+    Occupied,
 }

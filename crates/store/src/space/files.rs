@@ -148,6 +148,20 @@ fn first_page(
     let whole = read == page_bytes && own.page == HEADER_PAGE && header::check(&page, own).is_ok();
     let parsed = if whole { Header::parse(&page) } else { None };
     if let Some(head) = parsed {
+        // A header is durable in its place only after the file's length. One
+        // that redo makes larger is another matter.
+        let needed = u64::from(head.size_pages) * page_bytes as u64;
+        let bytes = file
+            .size()
+            .map_err(|source| StoreError::system(file.path(), source))?;
+        if bytes < needed {
+            let path = file.path().to_owned();
+            return Err(StoreError::Truncated {
+                path,
+                bytes,
+                needed,
+            });
+        }
         return Ok(head);
     }
     let is_its = |copy: &[u8]| Header::parse(copy).is_some_and(|head| head.name == name.as_bytes());

@@ -4,7 +4,7 @@ use super::descend::{Aim, Fences};
 use super::{Interrupt, Tree, TreeError, until_loaded};
 use crate::access::Pages;
 use crate::ids::PageId;
-use crate::page::slotted::Slotted;
+use crate::page::slotted::{Slotted, record_parts};
 use std::ops::{Bound, Range};
 
 /// Which way a range is walked.
@@ -21,22 +21,39 @@ pub type Record<'a> = (&'a [u8], &'a [u8]);
 
 /// Walks the records of a range of keys.
 ///
-/// It copies one leaf, holds no latch between calls, and goes on from the fence
+/// It copies what it needs of one leaf, holds no latch between calls, and goes on from the fence
 /// of what it has copied. So it sees each leaf as it was at one moment: a
 /// record that is there all the time is seen once, and in order, whatever else
 /// changes; one that comes or goes meanwhile may be seen or not. Its memory is
 /// one page and a few keys.
+///
+/// ```
+/// use iolane_store::access::memory::{MemoryOptions, MemoryPages};
+/// use iolane_store::tree::{Direction, Tree};
+/// use std::ops::Bound;
+///
+/// let pages = MemoryPages::new(MemoryOptions::default());
+/// let tree = Tree::create(&pages, MemoryPages::segment(0), MemoryPages::segment(1), 7)?;
+/// tree.bulk_load(&pages, [("a", "1"), ("b", "2"), ("c", "3")], 100)?;
+/// let mut cursor = tree.cursor(Bound::Unbounded, Bound::Excluded(b"c"), Direction::Backward);
+/// assert_eq!(cursor.next(&pages)?, Some((&b"b"[..], &b"2"[..])));
+/// assert_eq!(cursor.next(&pages)?, Some((&b"a"[..], &b"1"[..])));
+/// assert_eq!(cursor.next(&pages)?, None);
+/// # Ok::<(), iolane_store::tree::TreeError>(())
+/// ```
 pub struct Cursor {
     tree: Tree,
     direction: Direction,
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
     fences: Fences,
-    /// Copy of the leaf, and which.
-    page: Vec<u8>,
+    /// What was copied, and of which leaf.
+    copy: Vec<u8>,
     leaf: Option<PageId>,
-    /// Its slots that are in the range and still to come.
-    slots: Range<usize>,
+    /// Where in the copy the records of the range are, in the order of the
+    /// keys, and which of them are still to come.
+    spans: Vec<Range<usize>>,
+    left: Range<usize>,
     /// No other leaf has keys of the range.
     last: bool,
 }
@@ -50,9 +67,10 @@ impl Tree {
             lower: lower.map(<[u8]>::to_vec),
             upper: upper.map(<[u8]>::to_vec),
             fences: Fences::default(),
-            page: Vec::new(),
+            copy: Vec::new(),
             leaf: None,
-            slots: 0..0,
+            spans: Vec::new(),
+            left: 0..0,
             last: false,
         }
     }
@@ -65,17 +83,14 @@ impl Cursor {
     /// # Errors
     /// [`TreeError::Pages`], [`TreeError::Damaged`]. The next call tries again.
     pub fn next<P: Pages>(&mut self, pages: &P) -> Result<Option<Record<'_>>, TreeError> {
-        while self.slots.is_empty() && !self.last {
+        while self.left.is_empty() && !self.last {
             until_loaded(pages, || self.advance(pages))?;
         }
-        let slot = match self.direction {
-            Direction::Forward => self.slots.next(),
-            Direction::Backward => self.slots.next_back(),
+        let next = match self.direction {
+            Direction::Forward => self.left.next(),
+            Direction::Backward => self.left.next_back(),
         };
-        Ok(slot.map(|slot| {
-            let slots = Slotted::new(&self.page);
-            (slots.key(slot), slots.value(slot))
-        }))
+        Ok(next.map(|at| record_parts(self.copy.get(self.spans[at].clone()).unwrap_or(&[]))))
     }
 
     /// The leaf that the last record was copied from.
@@ -94,16 +109,40 @@ impl Cursor {
         let (leaf, id) = self
             .tree
             .shared_at(pages, aim, 0, |slots, slot| fences.narrow(slots, slot))?;
-        self.page.clear();
-        self.page.extend_from_slice(&leaf);
+        let slots = Slotted::new(&leaf);
+        let range = within(slots, &self.lower, &self.upper);
+        copy_records(&leaf, slots, range, &mut self.copy, &mut self.spans);
         drop(leaf);
         self.leaf = Some(id);
-        self.slots = within(Slotted::new(&self.page), &self.lower, &self.upper);
+        self.left = 0..self.spans.len();
         self.last = match self.direction {
             Direction::Forward => ends_before(self.fences.upper(), &self.upper, &mut self.lower),
             Direction::Backward => begins_after(&self.fences.lower, &self.lower, &mut self.upper),
         };
         Ok(())
+    }
+}
+
+/// Copies some records of a page and notes where in the copy they are.
+fn copy_records(
+    page: &[u8],
+    slots: Slotted<'_>,
+    range: Range<usize>,
+    copy: &mut Vec<u8>,
+    spans: &mut Vec<Range<usize>>,
+) {
+    copy.clear();
+    spans.clear();
+    if range.len() > slots.count() / 4 {
+        // In one go: cheaper than record by record from about there.
+        copy.extend_from_slice(page);
+        spans.extend(range.map(|slot| slots.span(slot)));
+        return;
+    }
+    for slot in range {
+        let start = copy.len();
+        copy.extend_from_slice(slots.record(slot));
+        spans.push(start..copy.len());
     }
 }
 

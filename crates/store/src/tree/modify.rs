@@ -37,7 +37,8 @@ pub struct Reserve<'s> {
 /// A change that has been made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modified {
-    /// Up to where the log must be durable for the change to be.
+    /// Up to where the log must be durable for the change to be. Means nothing
+    /// where the mini-transaction has changed nothing.
     pub lsn: Lsn,
     /// Whether the key was there before.
     pub existed: bool,
@@ -87,6 +88,24 @@ impl Tree {
     ///
     /// # Panics
     /// If `decide` puts a value that is longer than it said.
+    ///
+    /// ```
+    /// use iolane_store::access::memory::{MemoryOptions, MemoryPages};
+    /// use iolane_store::tree::{Decision, ModifyError, Reserve, Tree};
+    ///
+    /// let pages = MemoryPages::new(MemoryOptions::default());
+    /// let tree = Tree::create(&pages, MemoryPages::segment(0), MemoryPages::segment(1), 7)?;
+    /// tree.insert(&pages, b"stock", &[1])?;
+    /// let take_one = || {
+    ///     tree.modify(&pages, b"stock", Some(1), Reserve::default(), |stock, _mini| match stock {
+    ///         Some(&[left]) if left > 0 => Decision::Put(vec![left - 1].into()),
+    ///         _ => Decision::Abort("sold out"),
+    ///     })
+    /// };
+    /// assert!(take_one().is_ok_and(|done| done.existed));
+    /// assert!(matches!(take_one(), Err(ModifyError::Aborted("sold out"))));
+    /// # Ok::<(), iolane_store::tree::TreeError>(())
+    /// ```
     pub fn modify<'p, 'v, P: Pages, E>(
         &self,
         pages: &'p P,

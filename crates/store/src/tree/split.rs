@@ -7,6 +7,10 @@ use crate::ids::PageId;
 use crate::page::slotted::{SLOT_BYTES, Slotted, branch_record};
 use crate::page::{Op, header};
 
+/// Inserts that came one behind the other before more of them are expected at
+/// the same place.
+const RUN_MIN: usize = 4;
+
 /// How an attempt to split a page ended.
 enum Split {
     /// It has been split, or has room by now.
@@ -191,7 +195,9 @@ pub(super) fn separator_between(low: &[u8], high: &[u8]) -> Vec<u8> {
 ///
 /// One that comes behind all others takes the new page for itself, so that keys
 /// that ascend leave full pages; one that comes first gets the old page for
-/// itself, for keys that descend. Otherwise both halves get the same bytes.
+/// itself, for keys that descend. One that carries on a run within the page, as
+/// where the orders of each customer ascend, comes last in the old page: the
+/// run goes on at its end. Otherwise both halves get the same bytes.
 fn plan(
     slots: Slotted<'_>,
     level: u8,
@@ -223,7 +229,10 @@ fn plan(
             separator: separator_between(key, slots.key(0)),
         },
         _ => {
-            let from = middle(slots, found, record_bytes);
+            let from = match found {
+                Err(slot) if slots.run_before(slot) >= RUN_MIN => slot,
+                _ => middle(slots, found, record_bytes),
+            };
             Plan {
                 from,
                 separator: separator_between(slots.key(from - 1), slots.key(from)),

@@ -13,6 +13,22 @@ use std::ops::Bound;
 /// Walks the leaves of a range of keys without reading any of them, a branch at
 /// a time. The numbers may be out of date when they are used: they are hints,
 /// never what a record is looked for by.
+///
+/// ```
+/// use iolane_store::access::memory::{MemoryOptions, MemoryPages};
+/// use iolane_store::tree::{Direction, Tree};
+/// use std::ops::Bound;
+///
+/// let pages = MemoryPages::new(MemoryOptions::default());
+/// let tree = Tree::create(&pages, MemoryPages::segment(0), MemoryPages::segment(1), 7)?;
+/// let records = (0..1000u32).map(|number| (number.to_be_bytes(), [0; 100]));
+/// tree.bulk_load(&pages, records, 100)?;
+/// let mut walk = tree.leaves(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
+/// let mut leaves = Vec::new();
+/// while walk.next(&pages, &mut leaves)? {}
+/// assert_eq!(leaves.len(), 7);
+/// # Ok::<(), iolane_store::tree::TreeError>(())
+/// ```
 pub struct Leaves {
     tree: Tree,
     direction: Direction,

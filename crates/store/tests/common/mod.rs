@@ -30,11 +30,16 @@ impl Fixture {
 
     /// All records, in order.
     pub fn records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.records_in(&self.pages)
+    }
+
+    /// All records that the tree has in `pages`.
+    pub fn records_in(&self, pages: &MemoryPages) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut cursor = self
             .tree
             .cursor(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
         let mut records = Vec::new();
-        while let Some((key, value)) = cursor.next(&self.pages).unwrap() {
+        while let Some((key, value)) = cursor.next(pages).unwrap() {
             records.push((key.to_vec(), value.to_vec()));
         }
         records
@@ -57,7 +62,8 @@ impl Fixture {
 
     /// Redo makes the same pages, to the byte.
     pub fn assert_replayed(&self) {
-        for (page, bytes) in self.pages.replayed() {
+        let end = self.pages.lsns().last().copied().unwrap();
+        for (page, bytes) in self.pages.replayed(end) {
             // The checksum is made as a page is written.
             assert!(self.pages.bytes(page)[4..] == bytes[4..], "page {page}");
         }

@@ -5,8 +5,8 @@
 //! change alone, so that redo makes the same bytes.
 
 use super::{
-    BODY, CHILD_BYTES, COUNT, HEAP, HOLES, KEY_LENGTH_BYTES, PREFIX, PREFIX_COPY,
-    PREFIX_COPY_BYTES, SLOT_BYTES, Slotted, capacity, head_of, record_bytes_max, record_key,
+    BODY, CHILD_BYTES, COUNT, HEAP, HOLES, KEY_LENGTH_BYTES, LAST_SLOT, PREFIX, PREFIX_COPY,
+    PREFIX_COPY_BYTES, RUN, SLOT_BYTES, Slotted, capacity, head_of, record_bytes_max, record_key,
 };
 use crate::page::header::{self, PageKind, get_u16, get_u32};
 
@@ -129,6 +129,7 @@ pub(in crate::page) fn insert(page: &mut [u8], slot: usize, record: &[u8]) -> Re
     make_contiguous(page, record.len() + SLOT_BYTES)?;
     place(page, slot, record);
     note_key(page, slot, record_key(record));
+    note_run(page, slot);
     Ok(())
 }
 
@@ -234,9 +235,9 @@ pub(in crate::page) fn remove(page: &mut [u8], from: usize, to: usize) -> Result
         set_u32(page, HEAP, page.len());
         set_u32(page, HOLES, 0);
     }
-    // A shorter set of keys has the same prefix, and perhaps a longer one:
-    // compaction finds out. A branch's new first key loses its head.
-    if left == 0 || header::kind(page) == Some(PageKind::Branch) && from == 0 {
+    // Fewer keys share the same prefix, and perhaps a longer one: compaction
+    // finds out. A branch's new first key loses its head.
+    if header::kind(page) == Some(PageKind::Branch) && from == 0 {
         refresh_heads(page);
     }
     Ok(())
@@ -304,6 +305,18 @@ fn note_key(page: &mut [u8], slot: usize, key: &[u8]) {
     } else {
         set_head(page, slot, head_of(key, prefix));
     }
+}
+
+/// Counts records that were each inserted right behind the one before.
+fn note_run(page: &mut [u8], slot: usize) {
+    let follows = slot == usize::from(get_u16(page, LAST_SLOT)) + 1;
+    let run = if follows {
+        get_u16(page, RUN).saturating_add(1)
+    } else {
+        0
+    };
+    set_u16(page, RUN, run.into());
+    set_u16(page, LAST_SLOT, slot);
 }
 
 /// The longest prefix that all compared keys share: as they are sorted, what

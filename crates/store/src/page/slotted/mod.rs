@@ -6,7 +6,8 @@
 //! | 34 | 2 | prefix: how many first bytes all compared keys share |
 //! | 36 | 4 | heap: where the lowest record begins |
 //! | 40 | 4 | holes: bytes of the heap that are no record's |
-//! | 44 | 4 | 0, reserved |
+//! | 44 | 2 | slot of the last single insert |
+//! | 46 | 2 | run: how many of the last inserts each came right behind the one before |
 //! | 48 | 16 | first bytes of the prefix |
 //! | 64 | 8 each | slots, in the order of the keys: head (4, big-endian), offset (2), length (2) |
 //! | | | free |
@@ -37,6 +38,8 @@ const COUNT: usize = 32;
 const PREFIX: usize = 34;
 const HEAP: usize = 36;
 const HOLES: usize = 40;
+const LAST_SLOT: usize = 44;
+const RUN: usize = 46;
 const PREFIX_COPY: usize = 48;
 const PREFIX_COPY_BYTES: usize = 16;
 
@@ -89,6 +92,13 @@ pub fn leaf_record(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
 /// Makes a branch's record in `out`, which is emptied first.
 pub fn branch_record(key: &[u8], child: PageId, out: &mut Vec<u8>) {
     leaf_record(key, &child.page.to_le_bytes(), out);
+}
+
+/// The key of a record and what follows it, empty if it is none.
+pub(crate) fn record_parts(record: &[u8]) -> (&[u8], &[u8]) {
+    let key = record_key(record);
+    let rest = record.get(KEY_LENGTH_BYTES + key.len()..);
+    (key, rest.unwrap_or(&[]))
 }
 
 /// The key of a record, empty if it is none.
@@ -180,8 +190,11 @@ impl<'a> Slotted<'a> {
         slot_head(&self.slots[slot])
     }
 
-    /// Where a record lies.
-    fn span(&self, slot: usize) -> std::ops::Range<usize> {
+    /// Where in the page a record lies.
+    ///
+    /// # Panics
+    /// Beyond the last.
+    pub(crate) fn span(&self, slot: usize) -> std::ops::Range<usize> {
         let [.., a, b, c, d] = self.slots[slot];
         let offset = usize::from(u16::from_le_bytes([a, b]));
         offset..offset + usize::from(u16::from_le_bytes([c, d]))
@@ -208,9 +221,7 @@ impl<'a> Slotted<'a> {
     /// # Panics
     /// Beyond the last.
     pub fn value(&self, slot: usize) -> &'a [u8] {
-        let record = self.record(slot);
-        let key = record_key(record);
-        record.get(KEY_LENGTH_BYTES + key.len()..).unwrap_or(&[])
+        record_parts(self.record(slot)).1
     }
 
     /// Where in the page the value of a slot begins.
@@ -240,6 +251,16 @@ impl<'a> Slotted<'a> {
     /// Bytes that more records and slots may take.
     pub fn free_bytes(&self) -> usize {
         capacity(self.page.len()).saturating_sub(self.used_bytes())
+    }
+
+    /// How many inserts in a row a record before `slot` would carry on, each
+    /// right behind the one before.
+    pub fn run_before(&self, slot: usize) -> usize {
+        if slot == usize::from(get_u16(self.page, LAST_SLOT)) + 1 {
+            get_u16(self.page, RUN).into()
+        } else {
+            0
+        }
     }
 
     /// The first slot whose key is compared with others.
