@@ -37,6 +37,9 @@ pub trait Backing: Pages {
 
     /// The pages of a segment, ascending.
     fn segment_pages(&self, segment: SegmentId) -> Vec<u32>;
+
+    /// Pages in use in a tablespace but for its own, `None` if nobody knows.
+    fn data_pages(&self, space: u32) -> Option<u64>;
 }
 
 impl Backing for PageStore {
@@ -65,5 +68,9 @@ impl Backing for PageStore {
 
     fn segment_pages(&self, segment: SegmentId) -> Vec<u32> {
         self.pages_of(segment)
+    }
+
+    fn data_pages(&self, space: u32) -> Option<u64> {
+        PageStore::data_pages(self, space)
     }
 }

@@ -16,7 +16,7 @@ use crate::tree::Tree;
 use crate::txn::Error;
 use crate::undo::record::{Body, Record};
 use crate::undo::{Place, Step, read_header, step};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 /// Findings that a check lists; more are only counted.
@@ -55,6 +55,8 @@ pub struct CheckReport {
     pub undo_records: u64,
     /// Pages of trees, long values and undo.
     pub pages: u64,
+    /// Pages of the segments looked at, by tablespace.
+    segments: BTreeMap<u32, u64>,
 }
 
 impl CheckReport {
@@ -119,6 +121,7 @@ impl<B: Backing> System<B> {
             report.tables += 1;
             self.check_table(&table, &undo, &mut report)?;
         }
+        self.compare_spaces(&mut report);
         Ok(report)
     }
 

@@ -1,5 +1,18 @@
 //! An embeddable storage manager in InnoDB's structure, all of whose I/O goes
 //! through [`iolane`] with a priority.
+//!
+//! A program works with a [`Store`]: tables of typed columns with a primary key
+//! and secondary indexes, and [`Transaction`]s that see snapshots. Below that:
+//!
+//! | module | subject |
+//! |---|---|
+//! | `store`, `backup`, `load`, `check` | the store as a whole |
+//! | [`txn`], `undo`, `catalog` | transactions, old versions, which tables there are |
+//! | [`tree`], [`overflow`], [`data`] | records by key, long values; values, keys and rows as bytes |
+//! | [`access`] | the contract between what is above and below: latches, mini-transactions |
+//! | [`PageStore`], `pool`, `mini`, `space`, `flush`, `recovery` | pages in memory and in files |
+//! | [`log`] | the redo log |
+//! | [`page`] | what stands in a page, and how it changes |
 #![deny(unsafe_code)]
 // `pool::model` runs two modules a second time, on other locks.
 #![cfg_attr(all(test, feature = "shuttle"), allow(clippy::duplicate_mod))]
@@ -7,6 +20,7 @@
 pub mod access;
 mod attempt;
 mod backing;
+mod backup;
 mod catalog;
 mod check;
 mod core;
@@ -16,6 +30,7 @@ mod failure;
 mod files;
 mod flush;
 pub mod ids;
+mod load;
 pub mod log;
 mod master;
 mod mini;

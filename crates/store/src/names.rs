@@ -3,6 +3,8 @@
 //! Their contents go through the engine; making, renaming and removing them is
 //! the directory's business, which the engine knows nothing of.
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fmt::Debug;
 use std::fs;
 use std::io;
@@ -92,10 +94,10 @@ impl Names for SystemNames {
         let mut options = fs::OpenOptions::new();
         options.create(true).truncate(false).write(true);
         let file = options.open(directory.join(LOCK_FILE))?;
-        match file.try_lock() {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Box::new(file))),
-            Err(fs::TryLockError::WouldBlock) => Ok(None),
-            Err(fs::TryLockError::Error(error)) => Err(error),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::names::{Names, SystemNames};
 use crate::page::header::{get_u32, get_u64};
 use crate::pool::{Pool, PoolStatistics, SharedPage};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
+use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
 use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions};
 use std::collections::hash_map::RandomState;
@@ -313,6 +314,14 @@ impl PageStore {
     /// The pages of a segment, ascending. No mini-transaction is running.
     pub(crate) fn pages_of(&self, segment: SegmentId) -> Vec<u32> {
         self.core.pages_of(segment)
+    }
+
+    /// Pages in use in a tablespace but for those that say which are.
+    pub(crate) fn data_pages(&self, space: u32) -> Option<u64> {
+        let space = self.core.spaces.get(space)?;
+        let map = space.map.lock();
+        let own = 1 + map.size_pages().div_ceil(GROUP_PAGES) as usize + map.segment_pages.len();
+        Some(map.used_pages() - own as u64)
     }
 
     /// Counts of all that happened since it was opened.

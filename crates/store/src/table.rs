@@ -254,13 +254,21 @@ impl Table {
 
     /// Bytes of an index's columns at the beginning of one of its entries.
     pub(crate) fn split_entry(&self, index: &SecondaryIndex, entry: &[u8]) -> Result<usize, Error> {
+        Ok(self.index_values(index, entry)?.1)
+    }
+
+    /// The values of an index's columns at the beginning of an entry, and how
+    /// many bytes they are.
+    fn index_values(
+        &self,
+        index: &SecondaryIndex,
+        entry: &[u8],
+    ) -> Result<(Vec<Value>, usize), Error> {
         let types = index.columns.iter().map(|&column| self.column_type(column));
-        let decoded = decode_key(entry, types);
-        let (_, bytes) = decoded.map_err(|error| Error::DamagedRow {
+        decode_key(entry, types).map_err(|error| Error::DamagedRow {
             table: self.name().to_owned(),
             reason: format!("index {}: {error}", index.name),
-        })?;
-        Ok(bytes)
+        })
     }
 
     /// The columns of a row that an index is ordered by, as bytes.
@@ -290,6 +298,11 @@ impl Table {
             return Err(self.too_large(&what, entry.len(), key_bytes_max));
         }
         Ok(entry)
+    }
+
+    /// Whether one of an index's columns, encoded as `columns`, is null.
+    pub(crate) fn has_null(&self, index: &SecondaryIndex, columns: &[u8]) -> Result<bool, Error> {
+        Ok(self.index_values(index, columns)?.0.contains(&Value::Null))
     }
 
     /// Whether an index must not have a second row with the same columns.

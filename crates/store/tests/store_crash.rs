@@ -9,6 +9,7 @@ use iolane::{Arena, SimulatedDisk};
 use iolane_disk::power::{CrashPlan, Image, Images, RecorderLimits, Recording};
 use iolane_store::Store;
 use simulated::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use workload::*;
 
@@ -18,10 +19,8 @@ const TWICE_ONE_IN: u64 = 40;
 const TWICE_IMAGES: u64 = 12;
 /// Images of a moment at which anything can be lost.
 const PER_MOMENT: u32 = 40;
-/// After so many steps the store is left alone for so long that it writes its
-/// pages, and the next steps come while it does.
-const PAUSE_STEPS: u64 = 12;
-const PAUSE: Duration = Duration::from_millis(600);
+/// The store is left alone for so long now and then.
+const PAUSE: Duration = Duration::from_millis(15);
 /// A directory with the files of an image that failed, to look at it again.
 const REPLAY: &str = "IOLANE_CRASH_REPLAY";
 
@@ -53,7 +52,8 @@ impl Wrong {
     }
 }
 
-/// Runs the workload on a disk that records it.
+/// Runs the workload on a disk that records it. The store is closed and opened
+/// again now and then.
 fn record(seed: u64, steps: u64) -> (Recorded, Recording) {
     let arena = arena();
     let disk = SimulatedDisk::builder()
@@ -63,29 +63,41 @@ fn record(seed: u64, steps: u64) -> (Recorded, Recording) {
         .unwrap();
     let recorder = disk.recorder().unwrap();
     let options = options(&disk, &arena);
-    let store = Store::create(DIRECTORY, &options).unwrap();
+    let mut store = Store::create(DIRECTORY, &options).unwrap();
     recorder.mark(0);
     let mut states = vec![State::new()];
-    run(&store, State::new(), seed, steps, |state| {
-        let number = states.len() as u64;
-        recorder.mark(number);
-        states.push(state.clone());
-        if number % PAUSE_STEPS == PAUSE_STEPS - 1 {
-            std::thread::sleep(PAUSE);
-        }
-    })
-    .unwrap();
-    let statistics = store.statistics();
-    println!("{statistics:?}");
-    // Without these, half of recovery would not be tested.
-    assert!(statistics.purged > 0);
-    if steps > PAUSE_STEPS * 4 {
-        assert!(statistics.pages.flush.pages > 0);
-    }
-    if steps >= STEPS_ROUND {
-        assert!(statistics.pages.log_end.0 > options.pages.log_bytes);
+    let mut random = Random(seed);
+    let (mut purged, mut flushed, mut log_end) = (0, 0, 0);
+    while states.len() as u64 <= steps {
+        let most = steps + 1 - states.len() as u64;
+        let count = most.min(10 + random.below(30));
+        while_the_log_is_written(&store, || {
+            let state = states.last().unwrap().clone();
+            run(&store, state, random.next(), count, |state| {
+                recorder.mark(states.len() as u64);
+                states.push(state.clone());
+                if random.below(4) == 0 {
+                    // Time for the flusher, to write what is not committed.
+                    std::thread::sleep(PAUSE);
+                }
+            })
+            .unwrap();
+        });
+        let statistics = store.statistics();
+        purged += statistics.purged;
+        flushed += statistics.pages.flush.pages;
+        log_end = statistics.pages.log_end.0;
+        store.close().unwrap();
+        store = Store::open(DIRECTORY, &options).unwrap();
+        assert_eq!(store.recovery().0.records, 0, "a checkpoint ends a log");
     }
     drop(store);
+    println!("{purged} changes purged, {flushed} pages written, {log_end} bytes of log");
+    // Without these, half of recovery would not be tested.
+    assert!(purged > 0 && flushed > 0);
+    if steps >= STEPS_ROUND {
+        assert!(log_end > options.pages.log_bytes);
+    }
     let recording = recorder.recording();
     assert!(recording.is_complete());
     let recorded = Recorded {
@@ -94,6 +106,31 @@ fn record(seed: u64, steps: u64) -> (Recorded, Recording) {
         states,
     };
     (recorded, recording)
+}
+
+/// Another thread writes the log all the time: so that it ends within what
+/// belongs together, too.
+fn while_the_log_is_written(store: &Store, work: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                store.sync().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        // Also when the work panics.
+        let _stops = Stops(&stop);
+        work();
+    });
+}
+
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Recorded {

@@ -9,6 +9,19 @@ use crate::system::System;
 const NAMED_MAX: usize = 8;
 
 impl<B: Backing> System<B> {
+    /// Compares the pages of the segments that were looked at with all that are
+    /// in use in their tablespaces.
+    pub(super) fn compare_spaces(&self, report: &mut CheckReport) {
+        for (space, known) in std::mem::take(&mut report.segments) {
+            if let Some(used) = self.backing.data_pages(space)
+                && used != known
+            {
+                let what = format!("{used} pages are in use, {known} of them in known segments");
+                report.note(&format!("tablespace {space}"), what);
+            }
+        }
+    }
+
     /// Compares the pages that were found with those that a segment has.
     pub(super) fn compare_pages(
         &self,
@@ -26,6 +39,7 @@ impl<B: Backing> System<B> {
             twice.remove(at);
         }
         let has = self.backing.segment_pages(segment);
+        *report.segments.entry(segment.space).or_default() += has.len() as u64;
         let missing = |from: &[u32], of: &[u32]| -> Vec<u32> {
             let missing = from.iter().filter(|page| of.binary_search(page).is_err());
             missing.copied().collect()

@@ -76,5 +76,5 @@ fn numbers_too_large_are_refused() {
     let endless = [&[FORMAT][..], &[0xff; 20]].concat();
     assert_eq!(Op::decode(&endless), Err(DecodeError::Range));
     assert_eq!(Op::decode(&[99, 0, 0]), Err(DecodeError::Number(99)));
-    assert_eq!(Op::decode(&[FORMAT, 0, 0, 9]), Err(DecodeError::Kind(9)));
+    assert_eq!(Op::decode(&[FORMAT, 0, 0, 99]), Err(DecodeError::Kind(99)));
 }

@@ -1,16 +1,27 @@
 //! Transactions: snapshot isolation over [trees](crate::tree) of versions.
 //!
-//! A row of a table is its newest [version](version), in the leaf of its
-//! primary key; older ones are found by roll pointers in [undo](crate::undo).
-//! A transaction reads what its [view](views) sees, and its own changes.
-//! Before it changes a row it locks it; if somebody else has committed a change
-//! of it since the view was opened, that is a conflict: the first updater wins.
+//! A row of a table is its newest version, in the leaf of its primary key;
+//! older ones are found by roll pointers in undo. A transaction reads what its
+//! view sees, and its own changes. Before it changes a row it locks it; if
+//! somebody else has committed a change of it since the view was opened, that
+//! is a conflict: the first updater wins.
 //!
 //! A secondary index has an entry (its columns, then the primary key) for each
 //! version of a row that anybody may see, and no more information: whether an
 //! entry is true for a reader, the reader's version of the row says. So entries
 //! are inserted after a change of the row, and removed when the last version
-//! with these columns has gone, by [rollback](rollback) or by [purge](purge).
+//! with these columns has gone, by a rollback or by purge.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `transaction` | a transaction's life: begin, savepoints, commit, rollback |
+//! | `views` | who sees what: numbers, views |
+//! | `version`, `change` | a version's bytes; how one replaces another |
+//! | `read`, `range` | rows, and ranges of rows, as a view sees them |
+//! | `write` | insert, update, delete |
+//! | `secondary` | entries of secondary indexes |
+//! | `rollback`, `purge` | undoing; taking away what nobody sees |
+//! | `locks` | row locks, deadlocks |
 
 mod change;
 mod error;

@@ -90,13 +90,16 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
+/// Where a range of encoded keys begins or ends.
+type KeyBound = Bound<Vec<u8>>;
+
 /// The keys that bounds of values mean.
 fn encode_bounds(
     table: &Table,
     of: &str,
     columns: &[usize],
     bounds: &impl RangeBounds<[Value]>,
-) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>), Error> {
+) -> Result<(KeyBound, KeyBound), Error> {
     let prefix = |values: &[Value]| table.key_prefix(of, columns, values);
     // The least key above a prefix, as a lower bound; none is above the empty
     // one.

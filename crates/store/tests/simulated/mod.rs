@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use iolane::{Arena, Engine, Level, OpenOptions, SimulatedDisk};
-use iolane_store::{DirectoryLock, Names, PageStoreOptions, StoreOptions};
+use iolane_store::{DirectoryLock, Names, POOL_PAGES_MIN, PageStoreOptions, StoreOptions};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl Names for DiskNames {
 fn pages() -> PageStoreOptions {
     PageStoreOptions {
         page_bytes: 4096,
-        pool_bytes: 128 * 4096,
+        pool_bytes: (POOL_PAGES_MIN * 4096) as u64,
         log_bytes: 1 << 20,
         ..PageStoreOptions::default()
     }

@@ -62,7 +62,7 @@ fn no_update_is_lost_and_no_read_is_fractured() {
         let writers: Vec<_> = (0..4i64)
             .map(|thread| {
                 scope.spawn(move || {
-                    for round in 0..150i64 {
+                    for round in 0..80i64 {
                         let from = (thread * 5 + round) % ACCOUNTS;
                         let to = (from + 1 + round * 7 % (ACCOUNTS - 1)) % ACCOUNTS;
                         // Now and then one that is stored elsewhere.
@@ -102,6 +102,7 @@ fn no_update_is_lost_and_no_read_is_fractured() {
             while !stop.load(Ordering::Relaxed) {
                 system.purge(50).unwrap();
                 assert_clean(system);
+                std::thread::sleep(Duration::from_millis(20));
             }
         });
         for writer in writers {

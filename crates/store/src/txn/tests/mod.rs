@@ -70,6 +70,10 @@ impl Backing for TestPages {
     fn segment_pages(&self, segment: SegmentId) -> Vec<u32> {
         self.pages.pages_of(segment).into_iter().collect()
     }
+
+    fn data_pages(&self, _space: u32) -> Option<u64> {
+        None
+    }
 }
 
 pub(super) fn options() -> SystemOptions {

@@ -1,0 +1,92 @@
+//! A copy of a store while it is in use.
+//!
+//! One transaction reads all tables, as they were at one moment, and loads them
+//! into a new store. So the copy has no holes, no old versions and no log to
+//! be gone through, and it is read by the same code that serves queries: what
+//! is damaged is noticed.
+
+use crate::data::TableSchema;
+use crate::error::StoreError;
+use crate::store::{Store, StoreOptions};
+use crate::tree::Direction;
+use crate::txn::Error;
+use std::path::{Path, PathBuf};
+
+/// Ending of the directory's name until the copy is complete.
+const PART_SUFFIX: &str = ".part";
+
+impl Store {
+    /// Copies the store as it is now into a new one at `path`, which others can
+    /// open when this returns. Transactions go on meanwhile; tables can be
+    /// neither dropped nor loaded in bulk. Returns how many rows it has.
+    ///
+    /// `options` are those of the copy while it is made; its page size may be
+    /// another one.
+    ///
+    /// # Errors
+    /// [`Error::Files`]: there is something at `path`, or the system refuses;
+    /// [`Error::Pages`] when rows cannot be read or written. What was copied
+    /// by then is removed.
+    pub fn backup(&self, path: impl AsRef<Path>, options: &StoreOptions) -> Result<u64, Error> {
+        let path = path.as_ref();
+        let names = &options.pages.names;
+        let taken = names.exists(path) || names.list(path).is_ok_and(|files| !files.is_empty());
+        if taken {
+            return Err(Error::Files(StoreError::Exists {
+                path: path.to_owned(),
+            }));
+        }
+        let mut part = path.as_os_str().to_owned();
+        part.push(PART_SUFFIX);
+        let part = PathBuf::from(part);
+        let made = Store::create(&part, options)?;
+        let copied = self.copy_to(&made).and_then(|rows| {
+            made.close()?;
+            Ok(rows)
+        });
+        let failed = |source| Error::Files(StoreError::system(&part, source));
+        match copied {
+            Ok(rows) => {
+                names.rename(&part, path).map_err(failed)?;
+                if let Some(above) = path.parent().filter(|above| *above != Path::new("")) {
+                    names.sync(above).map_err(failed)?;
+                }
+                Ok(rows)
+            }
+            Err(error) => {
+                // The first error says more than one of cleaning up.
+                for file in names.list(&part).unwrap_or_default() {
+                    let _ = names.remove(&file);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies all rows of a snapshot.
+    fn copy_to(&self, copy: &Store) -> Result<u64, Error> {
+        let mut transaction = self.begin();
+        let tables = self.tables();
+        // Once it has looked at a table, that cannot be dropped.
+        let mut kept: Vec<TableSchema> = Vec::with_capacity(tables.len());
+        for schema in tables {
+            match transaction.range(&schema.name, .., Direction::Forward) {
+                Ok(_) => kept.push(schema),
+                Err(Error::UnknownTable(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut count = 0;
+        for schema in kept {
+            copy.create_table(&schema)?;
+            let mut failed = None;
+            let rows = transaction.range(&schema.name, .., Direction::Forward)?;
+            let rows = rows.map_while(|row| row.map_err(|error| failed = Some(error)).ok());
+            count += copy.bulk_load(&schema.name, rows)?;
+            if let Some(error) = failed {
+                return Err(error);
+            }
+        }
+        Ok(count)
+    }
+}
