@@ -4,10 +4,12 @@ use super::Space;
 use super::layout::{self, EXTENT_PLACE, GROUP_PAGES, HEADER_PAGE};
 use crate::access::{MiniTransaction, PagesError};
 use crate::core::Core;
+use crate::error::StoreError;
 use crate::ids::{EXTENT_PAGES, PageId};
 use crate::page::Op;
 use crate::page::header::PageKind;
-use iolane::OpenOptions;
+use iolane::{Level, OpenOptions};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A file grows by this share of its size ...
@@ -94,9 +96,9 @@ impl Core {
             return Err(self.no_room(space, "the file has as many pages as can be numbered"));
         }
         let mut target = size + wanted;
-        if let Err(first) = self.extend(space, target) {
+        if let Err(first) = self.extend(&space.path, target) {
             target = size + EXTENT_PAGES;
-            if wanted == EXTENT_PAGES || self.extend(space, target).is_err() {
+            if wanted == EXTENT_PAGES || self.extend(&space.path, target).is_err() {
                 return Err(self.no_room(space, &first.to_string()));
             }
         }
@@ -112,12 +114,14 @@ impl Core {
         }
     }
 
-    /// Allocates the file's blocks up to `pages`.
-    pub(crate) fn extend(&self, space: &Space, pages: u32) -> Result<(), iolane::OpenError> {
+    /// Allocates a file's blocks up to `pages`, and makes its length durable: a
+    /// header that says so may reach its place at any time afterwards.
+    pub(crate) fn extend(&self, path: &Path, pages: u32) -> Result<(), StoreError> {
         let bytes = u64::from(pages) * self.pool.page_bytes() as u64;
         let mut options = OpenOptions::new();
         options.read(true).write(true).size(bytes);
-        self.engine.open(&space.path, &options).map(drop)
+        let file = self.engine.open(path, &options)?;
+        Ok(file.sync(Level::Foreground)?)
     }
 
     /// Logs that a file has grown, with an extents page for each new group.
