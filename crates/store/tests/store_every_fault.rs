@@ -109,7 +109,6 @@ fn assert_poisoned(store: &Store) {
         // What is still in memory may be changed there, but never committed.
         refused("commit", inserted.and_then(|()| one.commit()));
     }
-    refused("sync", store.sync());
 }
 
 /// What a fault did to a workload.
@@ -176,6 +175,10 @@ impl Workload {
             match Store::open(DIRECTORY, &options) {
                 Ok(store) => break store,
                 Err(error) if injected() > before && is_due(&error) => {}
+                // Reads that were under way when it failed still have memory.
+                Err(Error::Files(StoreError::Pool(_))) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 Err(error) => return Err(format!("opening it: {error}")),
             }
         };
@@ -251,6 +254,8 @@ impl Workload {
                     // It goes on.
                     let before = operations(&disk);
                     match self.compare(&store, done, in_doubt) {
+                        // A flusher that failed after that.
+                        Err(_) if store.sync().is_err() => {}
                         Err(what) if operations(&disk) == before => {
                             return Err(format!("without reopening: {what}"));
                         }
@@ -275,7 +280,9 @@ impl Workload {
             let image: Image = images.image(number).unwrap();
             let cut = SimulatedDisk::from_image(&image).unwrap();
             tally.images += 1;
-            self.reopen(&cut, done, in_doubt)
+            // The power may also fail a little before the end.
+            let Some(then) = image.mark() else { continue };
+            self.reopen(&cut, then, in_doubt || then < done)
                 .map_err(|what| format!("{what}\nafter a power cut: {image}"))?;
         }
         Ok(())
