@@ -97,14 +97,27 @@ impl Core {
         }
         let mut target = size + wanted;
         if let Err(first) = self.extend(&space.path, target) {
+            self.fail_if_unsynced(&first)?;
             target = size + EXTENT_PAGES;
-            if wanted == EXTENT_PAGES || self.extend(&space.path, target).is_err() {
+            if wanted == EXTENT_PAGES {
+                return Err(self.no_room(space, &first.to_string()));
+            }
+            if let Err(second) = self.extend(&space.path, target) {
+                self.fail_if_unsynced(&second)?;
                 return Err(self.no_room(space, &first.to_string()));
             }
         }
         self.record_growth(space, size, target)?;
         space.map.lock().grow((target - size) / EXTENT_PAGES);
         Ok(())
+    }
+
+    /// After a sync that failed nobody knows what of the file is on the disk.
+    fn fail_if_unsynced(&self, error: &StoreError) -> Result<(), PagesError> {
+        if let StoreError::Io(error) = error {
+            self.fail(error.to_string());
+        }
+        self.pool.failure.check()
     }
 
     fn no_room(&self, space: &Space, reason: &str) -> PagesError {
