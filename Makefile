@@ -7,7 +7,7 @@ TEST_ARGUMENTS ?=
 DEMO_ARGUMENTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench lint doc
+.PHONY: help build demo test campaign bench lint doc
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -20,6 +20,15 @@ demo: build ## Your disk, and what priorities gain on it: about a minute, writes
 
 test: ## All tests, system tests included; those that the machine does not allow say so
 	$(CARGO) test --locked --workspace --no-fail-fast $(TEST_ARGUMENTS)
+
+# How much of each: a million power cuts, every operation of a longer workload
+# with every fault, more bits, 200 kills. Each test prints the seed that it took.
+campaign: export IOLANE_CRASH_IMAGES ?= 1000000
+campaign: export IOLANE_FAULT_RUNS ?= 100000
+campaign: export IOLANE_FLIP_BITS ?= 200
+campaign: export IOLANE_KILL_ROUNDS ?= 200
+campaign: ## The store against power cuts, faults, flipped bits and kills: an hour or so
+	$(CARGO) test --locked --package iolane-store --no-fail-fast --test 'store_*' -- --nocapture
 
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched

@@ -116,6 +116,8 @@ impl Closed {
             (Err(error), None) => return Err(format!("a check does not find: {error}")),
             (Ok(_), None) => unreachable!("looked at above"),
         }
+        let now = disk.contents(name).unwrap_or_default();
+        let repaired = now.get(at as usize) != Some(&damaged);
         // It goes on from here, also after it was closed.
         let mut random = Random(bit);
         let mut state = self.state.clone();
@@ -129,9 +131,11 @@ impl Closed {
             return Err("commits after it are lost".to_owned());
         }
         drop(store);
-        let now = disk.contents(name).unwrap_or_default();
-        let same = now.get(at as usize) != Some(&damaged);
-        Ok(if same { Fate::Repaired } else { Fate::Harmless })
+        Ok(if repaired {
+            Fate::Repaired
+        } else {
+            Fate::Harmless
+        })
     }
 }
 
