@@ -82,7 +82,7 @@ fn grown_to(id: PageId, changes: &[(PageId, Op<'_>)]) -> Option<u32> {
         }
         _ => None,
     });
-    sizes.last().filter(|_| id.page == HEADER_PAGE)
+    sizes.rev().find(|_| id.page == HEADER_PAGE)
 }
 
 impl Core {

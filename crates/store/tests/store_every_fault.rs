@@ -302,7 +302,7 @@ fn every_operation_can_fail() {
     let watchdog = Watchdog::start();
     let panics = Panics::count();
     let seed = setting("IOLANE_TEST_SEED", 20_261_120);
-    let most = setting("IOLANE_FAULT_RUNS", 2000);
+    let most = setting("IOLANE_FAULT_RUNS", 1000);
     let (workload, count) = Workload::new(seed);
     println!("{count} operations");
     let mut tally = Tally::default();
@@ -336,7 +336,7 @@ fn every_operation_of_recovery_can_fail() {
     let watchdog = Watchdog::start();
     let panics = Panics::count();
     let seed = setting("IOLANE_TEST_SEED", 20_261_120);
-    let most = setting("IOLANE_FAULT_RUNS", 2000) / 10;
+    let most = setting("IOLANE_FAULT_RUNS", 1000) / 10;
     let (workload, _) = Workload::new(seed);
     let disk = SimulatedDisk::builder()
         .record(RecorderLimits::default())

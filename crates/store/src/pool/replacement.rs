@@ -82,8 +82,11 @@ impl Replacement {
         frames: &[Frame],
         mut attempt: impl FnMut(u32) -> Attempt,
     ) -> Option<u32> {
+        // Pages of the main queue that stay, one after the other.
+        let mut staying = 0;
         for _ in 0..tries {
-            let from_small = self.small.len() >= self.small_target || self.main.is_empty();
+            let enough = self.small.len() >= self.small_target;
+            let from_small = enough || (staying >= self.main.len() && !self.small.is_empty());
             let queue = if from_small {
                 &mut self.small
             } else {
@@ -115,7 +118,10 @@ impl Replacement {
                 Attempt::Dirty if from_small => self.small.push_back(frame),
                 // Out of the small queue: while that is full of pages that stay,
                 // pinned ones, nobody would look at the main queue.
-                Attempt::Dirty | Attempt::Busy => self.main.push_back(frame),
+                Attempt::Dirty | Attempt::Busy => {
+                    staying += usize::from(!from_small);
+                    self.main.push_back(frame);
+                }
             }
         }
         None
