@@ -69,7 +69,7 @@ impl Panics {
     }
 
     /// Since the beginning of the process.
-    pub fn new(&self) -> u64 {
+    pub fn so_far(&self) -> u64 {
         PANICS.load(Ordering::Relaxed)
     }
 }
