@@ -7,7 +7,7 @@ TEST_ARGUMENTS ?=
 DEMO_ARGUMENTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test kernel-test kernel-measure bench lint doc
+.PHONY: help build demo test kernel-test kernel-measure campaign bench lint doc
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -29,6 +29,15 @@ kernel-test: ## Tests of the kernel module in a virtual machine (qemu): some min
 
 kernel-measure: ## The kernel module beside the kernel's own schedulers, in a virtual machine
 	scripts/kernel-measure
+
+# How much of each: a million power cuts, every operation of a longer workload
+# with every fault, more bits, 200 kills. Each test prints the seed that it took.
+campaign: export IOLANE_CRASH_IMAGES ?= 1000000
+campaign: export IOLANE_FAULT_RUNS ?= 100000
+campaign: export IOLANE_FLIP_BITS ?= 200
+campaign: export IOLANE_KILL_ROUNDS ?= 200
+campaign: ## The store against power cuts, faults, flipped bits and kills: an hour or so
+	$(CARGO) test --locked --package iolane-store --no-fail-fast --test 'store_*' -- --nocapture
 
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched

@@ -12,6 +12,7 @@ use crate::error::StoreError;
 use crate::ids::{Lsn, PageId};
 use crate::log::{LogError, LogScan};
 use crate::page::{Op, header};
+use crate::space::layout::{HEADER_PAGE, at};
 use iolane::Level;
 use std::collections::BTreeSet;
 
@@ -71,6 +72,17 @@ impl Record {
         }
         Ok(changes)
     }
+}
+
+/// Pages that a file has after these changes of one of its pages, if they say.
+fn grown_to(id: PageId, changes: &[(PageId, Op<'_>)]) -> Option<u32> {
+    let sizes = changes.iter().filter_map(|(_, op)| match op {
+        Op::Patch { offset, bytes } if usize::from(*offset) == at::SIZE_PAGES => {
+            bytes.first_chunk().copied().map(u32::from_le_bytes)
+        }
+        _ => None,
+    });
+    sizes.rev().find(|_| id.page == HEADER_PAGE)
 }
 
 impl Core {
@@ -148,9 +160,16 @@ impl Core {
         for changes in changes.chunk_by(|(a, _), (b, _)| a == b) {
             let id = changes[0].0;
             let count = changes.len() as u64;
-            if self.pool.files.get(id.space).is_none() {
+            let Some(file) = self.pool.files.get(id.space) else {
                 report.dropped += count;
-            } else if self.redo_page(record, id, changes)? {
+                continue;
+            };
+            if let Some(pages) = grown_to(id, changes) {
+                // Before the header can be written: a crash may have taken the
+                // length, and recovery may be cut short too.
+                self.extend(file.path(), pages)?;
+            }
+            if self.redo_page(record, id, changes)? {
                 report.applied += count;
             } else {
                 report.present += count;

@@ -82,8 +82,11 @@ impl Replacement {
         frames: &[Frame],
         mut attempt: impl FnMut(u32) -> Attempt,
     ) -> Option<u32> {
+        // Pages of the main queue that stay, one after the other.
+        let mut staying = 0;
         for _ in 0..tries {
-            let from_small = self.small.len() >= self.small_target || self.main.is_empty();
+            let enough = self.small.len() >= self.small_target;
+            let from_small = enough || (staying >= self.main.len() && !self.small.is_empty());
             let queue = if from_small {
                 &mut self.small
             } else {
@@ -112,13 +115,12 @@ impl Replacement {
                     frames[frame as usize].set_frequency(0);
                     self.cleaning.push_back(frame);
                 }
+                Attempt::Dirty if from_small => self.small.push_back(frame),
+                // Out of the small queue: while that is full of pages that stay,
+                // pinned ones, nobody would look at the main queue.
                 Attempt::Dirty | Attempt::Busy => {
-                    let queue = if from_small {
-                        &mut self.small
-                    } else {
-                        &mut self.main
-                    };
-                    queue.push_back(frame);
+                    staying += usize::from(!from_small);
+                    self.main.push_back(frame);
                 }
             }
         }
@@ -259,6 +261,35 @@ mod tests {
             cache.access(page);
         }
         assert!(cache.access(0));
+    }
+
+    /// Pages that never leave, more of them than the small queue should hold,
+    /// do not keep the others from leaving.
+    #[test]
+    fn pinned_pages_do_not_keep_others_in() {
+        let mut cache = Cache::new(20);
+        for page in 0..20 {
+            cache.access(page);
+        }
+        // Used more than once: they go to the main queue.
+        for page in 10..20 {
+            cache.access(page);
+            cache.access(page);
+        }
+        let pinned = |frame: u32| frame >= 10;
+        for _ in 0..10 {
+            let left = cache.queues.evict(200, &cache.frames, |frame| {
+                let page = cache.frames[frame as usize].page();
+                // Frames were given out from the last to the first.
+                if pinned(frame) {
+                    Attempt::Busy
+                } else {
+                    Attempt::Freed(Some(page))
+                }
+            });
+            assert!(left.is_some_and(|frame| !pinned(frame)), "{left:?}");
+        }
+        assert_eq!(cache.queues.len(), 10);
     }
 
     #[test]

@@ -307,7 +307,7 @@ impl Core {
         let map = SpaceMap::new(extents, segments, head.segment_pages).map_err(damaged)?;
         let space = Space::new(id, name, path, map);
         // The file may have been longer than a crash left it.
-        self.extend(&space, size)?;
+        self.extend(&space.path, size)?;
         self.spaces.add(space);
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::ids::{EXTENT_PAGES, PageId};
 use crate::page::Op;
 use crate::page::header::PageKind;
 use iolane::{Level, OpenOptions};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A file grows by this share of its size ...
@@ -95,15 +96,28 @@ impl Core {
             return Err(self.no_room(space, "the file has as many pages as can be numbered"));
         }
         let mut target = size + wanted;
-        if let Err(first) = self.extend(space, target) {
+        if let Err(first) = self.extend(&space.path, target) {
+            self.fail_if_unsynced(&first)?;
             target = size + EXTENT_PAGES;
-            if wanted == EXTENT_PAGES || self.extend(space, target).is_err() {
+            if wanted == EXTENT_PAGES {
+                return Err(self.no_room(space, &first.to_string()));
+            }
+            if let Err(second) = self.extend(&space.path, target) {
+                self.fail_if_unsynced(&second)?;
                 return Err(self.no_room(space, &first.to_string()));
             }
         }
         self.record_growth(space, size, target)?;
         space.map.lock().grow((target - size) / EXTENT_PAGES);
         Ok(())
+    }
+
+    /// After a sync that failed nobody knows what of the file is on the disk.
+    fn fail_if_unsynced(&self, error: &StoreError) -> Result<(), PagesError> {
+        if let StoreError::Io(error) = error {
+            self.fail(error.to_string());
+        }
+        self.pool.failure.check()
     }
 
     fn no_room(&self, space: &Space, reason: &str) -> PagesError {
@@ -113,19 +127,13 @@ impl Core {
         }
     }
 
-    /// Allocates the file's blocks up to `pages`, unless it has them, and makes
-    /// its length durable: a header that counts them may be in its place at any
-    /// time after that.
-    pub(crate) fn extend(&self, space: &Space, pages: u32) -> Result<(), StoreError> {
+    /// Allocates a file's blocks up to `pages`, and makes its length durable: a
+    /// header that says so may reach its place at any time afterwards.
+    pub(crate) fn extend(&self, path: &Path, pages: u32) -> Result<(), StoreError> {
         let bytes = u64::from(pages) * self.pool.page_bytes() as u64;
-        let known = self.pool.files.get(space.id);
-        let long_enough = known.is_some_and(|file| file.size().is_ok_and(|size| size >= bytes));
-        if long_enough {
-            return Ok(());
-        }
         let mut options = OpenOptions::new();
         options.read(true).write(true).size(bytes);
-        let file = self.engine.open(&space.path, &options)?;
+        let file = self.engine.open(path, &options)?;
         Ok(file.sync(Level::Foreground)?)
     }
 

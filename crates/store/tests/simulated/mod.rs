@@ -1,7 +1,7 @@
 //! A store on a simulated disk.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use iolane::{Arena, Engine, SimulatedDisk};
+use iolane::{Arena, Engine, Level, OpenOptions, SimulatedDisk};
 use iolane_store::{DirectoryLock, Names, POOL_PAGES_MIN, PageStoreOptions, StoreOptions};
 use std::fmt;
 use std::io;
@@ -82,6 +82,45 @@ pub fn options(disk: &SimulatedDisk, arena: &Arena) -> StoreOptions {
         purge_thread: false,
         ..StoreOptions::default()
     }
+}
+
+/// All files of a disk.
+pub fn files(disk: &SimulatedDisk) -> Vec<(String, Vec<u8>)> {
+    let names = disk.names().into_iter();
+    let files = names.filter_map(|name| {
+        let contents = disk.contents(&name)?;
+        Some((name, contents))
+    });
+    files.collect()
+}
+
+/// Writes files of a simulated disk to a real directory.
+pub fn save(files: &[(String, Vec<u8>)], directory: &Path) {
+    std::fs::create_dir_all(directory).unwrap();
+    for (name, contents) in files {
+        let name = Path::new(name).file_name().unwrap();
+        std::fs::write(directory.join(name), contents).unwrap();
+    }
+}
+
+/// A disk with what was [`save`]d.
+pub fn load(directory: &Path) -> SimulatedDisk {
+    let disk = SimulatedDisk::builder().build().unwrap();
+    let engine = Engine::builder().simulated(&disk).build().unwrap();
+    let mut create = OpenOptions::new();
+    create.read(true).write(true).create(true);
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = Path::new(DIRECTORY).join(path.file_name().unwrap());
+        let file = engine.open(name, &create).unwrap();
+        let contents = std::fs::read(path).unwrap();
+        for (index, bytes) in contents.chunks(1 << 20).enumerate() {
+            file.write_at(bytes, (index as u64) << 20, Level::Normal)
+                .unwrap();
+        }
+        file.sync(Level::Normal).unwrap();
+    }
+    disk
 }
 
 /// Numbers by seed: splitmix64 (Vigna 2015).
