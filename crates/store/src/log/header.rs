@@ -12,7 +12,8 @@
 //! | 48 | 4 | checksum of the record before the checkpoint |
 //! | 52 | 12 | 0 |
 //!
-//! The blocks are written in turn, so that one is whole whenever power fails.
+//! A checkpoint writes both, one after the other: one is whole whenever power
+//! fails, and damage to one later leaves another that is as new.
 
 use super::LogError;
 use crate::ids::Lsn;

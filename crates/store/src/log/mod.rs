@@ -480,18 +480,22 @@ impl Log {
             return Ok(());
         }
         self.make_durable(lsn)?;
-        let next = Header {
-            count: header.count + 1,
+        let mut next = Header {
             checkpoint: lsn,
             chain: self.chain_at(lsn)?,
             ..*header
         };
-        if let Err(error) = write_header(self.circle.file(), &next) {
-            let mut state = self.lock();
-            state.failed.get_or_insert(error.clone());
-            self.written.notify_all();
-            self.room.notify_all();
-            return Err(error);
+        // Both blocks, before room is given back: if one is damaged later, the
+        // other is no older, and the log from its checkpoint on is still there.
+        for _ in 0..2 {
+            next.count += 1;
+            if let Err(error) = write_header(self.circle.file(), &next) {
+                let mut state = self.lock();
+                state.failed.get_or_insert(error.clone());
+                self.written.notify_all();
+                self.room.notify_all();
+                return Err(error);
+            }
         }
         *header = next;
         self.lock().checkpoint = lsn.0;

@@ -142,6 +142,28 @@ fn a_checkpoint_may_lie_anywhere_in_memory_or_file() {
     assert_eq!(log.pressure(), 0.0);
 }
 
+#[test]
+fn either_header_may_be_damaged_and_the_checkpoint_is_the_last() {
+    let place = Place::new();
+    let log = place.create(0);
+    for number in 0..300 {
+        append(&log, &payload(number, 9000));
+        log.set_checkpoint(log.end()).unwrap();
+    }
+    let (start, end) = append(&log, &payload(7, 100));
+    log.make_durable(end).unwrap();
+    drop(log);
+    let good = std::fs::read(&place.path).unwrap();
+    for block in 0..2 {
+        let mut damaged = good.clone();
+        damaged[block * BLOCK_BYTES as usize + 40] ^= 1;
+        std::fs::write(&place.path, &damaged).unwrap();
+        let (log, found) = place.open();
+        assert_eq!(found, [(start.0, payload(7, 100))]);
+        assert_eq!((log.checkpoint_lsn(), log.end()), (start, end));
+    }
+}
+
 /// Every way in which the last write can be torn: some of its sectors are
 /// there, some are as before.
 #[test]
