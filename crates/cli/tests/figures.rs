@@ -164,7 +164,7 @@ fn what_needs_the_storage_manager_is_listed_and_refused() {
         "hall-bonnet-9",
     ] {
         let line = list.lines().find(|line| line.starts_with(name)).unwrap();
-        assert!(line.ends_with("needs the storage manager, not built yet"));
+        assert!(line.ends_with("needs the storage manager's I/O policies, not built yet"));
         let refused = iolane(&[name]);
         assert_eq!(refused.status.code(), Some(1));
         assert!(refused.stdout.is_empty());

@@ -59,7 +59,8 @@ const AVAILABLE: [Available; 8] = [
     },
 ];
 
-/// What the storage manager must be there for: figure, and what it shows.
+/// What the storage manager's policies must be there for: figure, and what it
+/// shows.
 const PENDING: [(&str, &str); 4] = [
     (
         "hall-bonnet-4",
@@ -79,7 +80,7 @@ const PENDING: [(&str, &str); 4] = [
     ),
 ];
 
-const NEEDS: &str = "the storage manager, not built yet";
+const NEEDS: &str = "the storage manager's I/O policies, not built yet";
 
 /// A line of the list.
 #[derive(Clone, Debug, Serialize)]

@@ -2,7 +2,7 @@
 //! Database I/O", VLDB 2005, on the modelled Ultrastar 36LZX.
 //!
 //! Figures 4, 5, 6 and 9 show a storage manager at work; they belong here once
-//! there is one, beside these.
+//! ours has the policies that they compare.
 
 mod beside;
 mod mix;
