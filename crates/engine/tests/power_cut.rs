@@ -104,7 +104,7 @@ fn crash(disk: &SimulatedDisk, mistake: Mistake, images: u64, seed: u64) -> (u64
     run(disk, mistake);
     let recording = disk.recorder().unwrap().recording();
     assert!(recording.is_complete());
-    let all = Images::new(&recording, CrashPlan::sampled(seed, 24)).unwrap();
+    let all = Images::new(&recording, CrashPlan::sampled(seed, 96)).unwrap();
     let mut looked_at = 0;
     for image in all.spread(images) {
         looked_at += 1;

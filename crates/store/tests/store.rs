@@ -237,16 +237,15 @@ fn a_backup_is_of_one_moment() {
     std::thread::scope(|scope| {
         let backup = scope.spawn(|| store.backup(&copy, &options()).unwrap());
         // Each transaction moves one row: their number never changes.
-        let mut number = 5000;
+        let mut number = 2000;
         while !backup.is_finished() {
             let mut transaction = store.begin();
-            let moved = part(number - 5000);
+            let moved = part(number - 2000);
             let key = [moved[0].clone(), moved[1].clone()];
             assert!(transaction.delete("part", &key).unwrap());
             transaction.insert("part", part(number)).unwrap();
             transaction.commit_with(Durability::Lazy).unwrap();
             number += 1;
-            assert!(number < 7000, "the backup takes longer than 2000 commits");
         }
         assert_eq!(backup.join().unwrap(), 2000);
     });
