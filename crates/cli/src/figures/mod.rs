@@ -1,7 +1,7 @@
 //! `iolane figures`: the documents' figures again, on modelled disks in virtual
 //! time.
 //!
-//! Each figure is a function of this crate's [`catalogue`] that simulates what
+//! Each figure is a function of this crate's `catalogue` that simulates what
 //! a document measured and puts the document's own values beside its results
 //! ([`report`]). Nothing touches a real disk, nothing sleeps, and the same seed
 //! gives the same figures.
