@@ -6,6 +6,20 @@ use super::ParameterError;
 /// the unit, and far from overflowing the clock.
 const TIME_MAX_US: f64 = 1e9;
 
+/// Whatever else a model requires.
+pub(super) fn ensure(
+    name: &str,
+    value: impl ToString,
+    good: bool,
+    requirement: impl Into<String>,
+) -> Result<(), ParameterError> {
+    if good {
+        Ok(())
+    } else {
+        Err(ParameterError::new(name, value, requirement))
+    }
+}
+
 /// A number of things of which there must be one at least.
 pub(super) fn at_least_one(name: &str, value: u64) -> Result<(), ParameterError> {
     if value == 0 {

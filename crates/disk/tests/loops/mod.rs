@@ -189,6 +189,24 @@ pub fn play(disk: &mut dyn Model, script: &[(u64, Command)]) -> Vec<Scripted> {
         .collect()
 }
 
+/// That every command of the script ended once, and they ended in order of
+/// time.
+pub fn each_ends_once(ends: &[Scripted], commands: usize) -> Result<(), TestCaseError> {
+    let mut seen = vec![false; commands];
+    let mut latest_ns = 0;
+    for Scripted {
+        done: Done { tag, at_ns },
+        ..
+    } in ends
+    {
+        prop_assert!(!std::mem::replace(&mut seen[*tag as usize], true));
+        prop_assert!(*at_ns >= latest_ns, "in order of time");
+        latest_ns = *at_ns;
+    }
+    prop_assert!(seen.iter().all(|seen| *seen));
+    Ok(())
+}
+
 /// Settings of a property test: a new seed each time, printed with a failure,
 /// or the one in `IOLANE_TEST_SEED`.
 pub fn cases(count: u32) -> ProptestConfig {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::super::rotating::RotatingParameters;
 use super::cache::LINE_BYTES;
 use crate::ParameterError;
+use crate::model::check::ensure;
 
 /// Disks that an array may have: more than an enclosure holds.
 const DISKS_MAX: usize = 256;
@@ -57,13 +58,13 @@ impl Raid10Parameters {
     /// Refuses what no array can be; the disks' own parameters are theirs to
     /// refuse.
     pub(super) fn validate(&self) -> Result<(), ParameterError> {
-        check(
+        ensure(
             "disks",
             self.disks,
             (2..=DISKS_MAX).contains(&self.disks) && self.disks.is_multiple_of(2),
             format!("must be an even number in 2..{DISKS_MAX}: each disk has a mirror"),
         )?;
-        check(
+        ensure(
             "chunk_bytes",
             self.chunk_bytes,
             (LINE_BYTES..=1 << 30).contains(&self.chunk_bytes)
@@ -71,7 +72,7 @@ impl Raid10Parameters {
                 && self.chunk_bytes <= self.disk.capacity_bytes,
             format!("must be a multiple of {LINE_BYTES}, at most 1 GiB, and fit on a disk"),
         )?;
-        check(
+        ensure(
             "queue_max",
             self.queue_max,
             (1..=1 << 16).contains(&self.queue_max),
@@ -81,14 +82,14 @@ impl Raid10Parameters {
             ("command_overhead_us", self.command_overhead_us),
             ("command_latency_us", self.command_latency_us),
         ] {
-            check(
+            ensure(
                 name,
                 value,
                 (0.0..=1e6).contains(&value),
                 "must lie in 0..1000000",
             )?;
         }
-        check(
+        ensure(
             "link_mb_per_second",
             self.link_mb_per_second,
             (0.1..=1e6).contains(&self.link_mb_per_second),
@@ -99,25 +100,25 @@ impl Raid10Parameters {
 
     fn validate_cache(&self) -> Result<(), ParameterError> {
         let cached = self.cache_bytes > 0;
-        check(
+        ensure(
             "cache_bytes",
             self.cache_bytes,
             !cached || (LINE_BYTES * 64..=1 << 36).contains(&self.cache_bytes),
             format!("must be 0, or lie in {}..{}", LINE_BYTES * 64, 1u64 << 36),
         )?;
-        check(
+        ensure(
             "write_back",
             self.write_back,
             cached || !self.write_back,
             "needs a cache: set cache_bytes",
         )?;
-        check(
+        ensure(
             "read_ahead_bytes",
             self.read_ahead_bytes,
             self.read_ahead_bytes <= self.cache_bytes / 4,
             "must be at most a quarter of cache_bytes",
         )?;
-        check(
+        ensure(
             "dirty_high_percent",
             self.dirty_high_percent,
             0.0 < self.dirty_low_percent
@@ -125,19 +126,19 @@ impl Raid10Parameters {
                 && self.dirty_high_percent <= 100.0,
             "must lie above dirty_low_percent, which must be above 0, and be at most 100",
         )?;
-        check(
+        ensure(
             "flush_interval_ms",
             self.flush_interval_ms,
             (1.0..=1e7).contains(&self.flush_interval_ms),
             "must lie in 1..10000000",
         )?;
-        check(
+        ensure(
             "destage_depth",
             self.destage_depth,
             (1..=1 << 10).contains(&self.destage_depth),
             "must lie in 1..1024",
         )?;
-        check(
+        ensure(
             "destage_bytes_max",
             self.destage_bytes_max,
             (LINE_BYTES..=1 << 28).contains(&self.destage_bytes_max),
@@ -233,18 +234,5 @@ impl Raid10Parameters {
             destage_bytes_max: 256 << 10,
             read_ahead_bytes: 16 << 20,
         }
-    }
-}
-
-fn check(
-    parameter: &str,
-    value: impl ToString,
-    good: bool,
-    requirement: impl Into<String>,
-) -> Result<(), ParameterError> {
-    if good {
-        Ok(())
-    } else {
-        Err(ParameterError::new(parameter, value, requirement))
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ParameterError;
+use crate::model::check::ensure;
 
 /// Bytes of a sector, the unit in which the platters are mapped.
 pub(super) const SECTOR_BYTES: u64 = 512;
@@ -116,19 +117,19 @@ impl RotatingParameters {
     }
 
     fn validate_platters(&self) -> Result<(), ParameterError> {
-        check(
+        ensure(
             "revolutions_per_minute",
             self.revolutions_per_minute,
             (1_000..=100_000).contains(&self.revolutions_per_minute),
             "must lie in 1000..100000",
         )?;
-        check(
+        ensure(
             "heads",
             self.heads,
             (1..=64).contains(&self.heads),
             "must lie in 1..64",
         )?;
-        check(
+        ensure(
             "spindle_phase_turns",
             self.spindle_phase_turns,
             (0.0..1.0).contains(&self.spindle_phase_turns),
@@ -138,14 +139,14 @@ impl RotatingParameters {
             (1..=1 << 20).contains(&zone.cylinders)
                 && (1..=1 << 16).contains(&zone.sectors_per_track)
         };
-        check(
+        ensure(
             "zones",
             format!("{:?}", self.zones),
             (1..=1024).contains(&self.zones.len()) && self.zones.iter().all(sane),
             "must be 1..1024 zones, each of 1..1048576 cylinders with 1..65536 sectors per track",
         )?;
         let zones_bytes = self.zone_sectors() * SECTOR_BYTES;
-        check(
+        ensure(
             "capacity_bytes",
             self.capacity_bytes,
             self.capacity_bytes > 0
@@ -160,7 +161,7 @@ impl RotatingParameters {
             && self.seek_track_ms < self.seek_average_ms
             && self.seek_average_ms < self.seek_full_ms
             && self.seek_full_ms <= 1_000.0;
-        check(
+        ensure(
             "seek_average_ms",
             self.seek_average_ms,
             seeks_rise,
@@ -171,7 +172,7 @@ impl RotatingParameters {
             ("head_switch_ms", self.head_switch_ms),
             ("cylinder_switch_ms", self.cylinder_switch_ms),
         ] {
-            check(
+            ensure(
                 name,
                 value,
                 (0.0..=100.0).contains(&value),
@@ -179,7 +180,7 @@ impl RotatingParameters {
             )?;
         }
         // Otherwise sequential writes would lose a turn at each cylinder.
-        check(
+        ensure(
             "cylinder_switch_ms",
             self.cylinder_switch_ms,
             self.cylinder_switch_ms >= self.seek_track_ms + self.write_settle_ms - 1e-9,
@@ -190,20 +191,20 @@ impl RotatingParameters {
             ("hit_overhead_us", self.hit_overhead_us),
             ("arrival_margin_us", self.arrival_margin_us),
         ] {
-            check(
+            ensure(
                 name,
                 value,
                 (0.0..=1e6).contains(&value),
                 "must lie in 0..1000000",
             )?;
         }
-        check(
+        ensure(
             "interface_mb_per_second",
             self.interface_mb_per_second,
             (0.1..=1e6).contains(&self.interface_mb_per_second),
             "must lie in 0.1..1000000",
         )?;
-        check(
+        ensure(
             "age_max_ms",
             self.age_max_ms,
             (0.0..=1e6).contains(&self.age_max_ms),
@@ -212,43 +213,30 @@ impl RotatingParameters {
     }
 
     fn validate_buffer(&self) -> Result<(), ParameterError> {
-        check(
+        ensure(
             "queue_max",
             self.queue_max,
             (1..=QUEUE_MAX).contains(&self.queue_max),
             format!("must lie in 1..{QUEUE_MAX}"),
         )?;
-        check(
+        ensure(
             "segments",
             self.segments,
             (1..=SEGMENTS_MAX).contains(&self.segments),
             format!("must lie in 1..{SEGMENTS_MAX}"),
         )?;
-        check(
+        ensure(
             "buffer_bytes",
             self.buffer_bytes,
             self.buffer_bytes / u64::from(self.segments) >= SECTOR_BYTES
                 && self.buffer_bytes <= 1 << 40,
             "must be at least 512 for each segment, and at most 1 TiB",
         )?;
-        check(
+        ensure(
             "write_segments",
             self.write_segments,
             self.write_segments < self.segments && (!self.write_back || self.write_segments > 0),
             "must leave one of the segments to reads, and be at least 1 with write_back",
         )
-    }
-}
-
-fn check(
-    parameter: &str,
-    value: impl ToString,
-    good: bool,
-    requirement: impl Into<String>,
-) -> Result<(), ParameterError> {
-    if good {
-        Ok(())
-    } else {
-        Err(ParameterError::new(parameter, value, requirement))
     }
 }
