@@ -24,15 +24,46 @@ pub(crate) fn in_mini<'p, P: Pages, T>(
     }
 }
 
+/// Why an attempt that must not wait has not ended.
+#[derive(Clone, Debug)]
+pub enum Interrupt<E> {
+    /// A page must be loaded first; then try again.
+    Miss(Miss),
+    /// It cannot be done.
+    Error(E),
+}
+
+impl<E> From<Miss> for Interrupt<E> {
+    fn from(miss: Miss) -> Interrupt<E> {
+        Interrupt::Miss(miss)
+    }
+}
+
+impl<E: From<PagesError>> From<PagesError> for Interrupt<E> {
+    fn from(error: PagesError) -> Interrupt<E> {
+        Interrupt::Error(error.into())
+    }
+}
+
+/// Repeats an attempt, which holds no latch when it ends, until no page is
+/// missing.
+pub(crate) fn until_done<P: Pages, T, E: From<PagesError>>(
+    pages: &P,
+    mut attempt: impl FnMut() -> Result<T, Interrupt<E>>,
+) -> Result<T, E> {
+    loop {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(Interrupt::Miss(miss)) => pages.load(miss)?,
+            Err(Interrupt::Error(error)) => return Err(error),
+        }
+    }
+}
+
 /// Calls `read`, which latches pages, until none is missing.
 pub(crate) fn until_loaded<P: Pages, T>(
     pages: &P,
     mut read: impl FnMut() -> Result<T, Miss>,
 ) -> Result<T, PagesError> {
-    loop {
-        match read() {
-            Ok(done) => return Ok(done),
-            Err(miss) => pages.load(miss)?,
-        }
-    }
+    until_done(pages, || Ok(read()?))
 }

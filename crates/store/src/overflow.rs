@@ -14,6 +14,7 @@
 //! frees the old one when no snapshot can see it.
 
 use crate::access::{MiniTransaction, Miss, Pages, PagesError};
+use crate::attempt::{Interrupt, until_done};
 use crate::ids::{PageId, SegmentId};
 use crate::page::header::{self, BODY, PageKind, get_u32};
 use crate::page::slotted::capacity;
@@ -97,36 +98,15 @@ pub enum OverflowError {
 }
 
 /// Why an attempt has not ended.
-enum Stop {
-    Miss(Miss),
-    Error(OverflowError),
-}
-
-impl From<Miss> for Stop {
-    fn from(miss: Miss) -> Stop {
-        Stop::Miss(miss)
-    }
-}
-
-impl From<PagesError> for Stop {
-    fn from(error: PagesError) -> Stop {
-        Stop::Error(error.into())
-    }
-}
+type Stop = Interrupt<OverflowError>;
 
 /// Repeats an attempt, which holds no latch when it ends, until no page is
 /// missing.
 fn until_loaded<P: Pages, T>(
     pages: &P,
-    mut attempt: impl FnMut() -> Result<T, Stop>,
+    attempt: impl FnMut() -> Result<T, Stop>,
 ) -> Result<T, OverflowError> {
-    loop {
-        match attempt() {
-            Ok(done) => return Ok(done),
-            Err(Stop::Miss(miss)) => pages.load(miss)?,
-            Err(Stop::Error(error)) => return Err(error),
-        }
-    }
+    until_done(pages, attempt)
 }
 
 /// Where long values of an index go.

@@ -39,7 +39,8 @@ pub use modify::{Decision, Modified, ModifyError, Reserve};
 pub use stats::TreeStats;
 pub use walk::Leaves;
 
-use crate::access::{MiniTransaction, Miss, Pages, PagesError};
+use crate::access::{MiniTransaction, Pages, PagesError};
+use crate::attempt::until_done;
 use crate::ids::{PageId, SegmentId};
 use crate::page::header::PageKind;
 use crate::page::slotted::{Slotted, key_bytes_max, value_bytes_max};
@@ -117,19 +118,7 @@ pub enum TreeError {
 }
 
 /// Why an attempt that must not wait has not ended.
-#[derive(Clone, Debug)]
-pub enum Interrupt {
-    /// A page must be loaded first; then try again.
-    Miss(Miss),
-    /// It cannot be done.
-    Error(TreeError),
-}
-
-impl From<Miss> for Interrupt {
-    fn from(miss: Miss) -> Interrupt {
-        Interrupt::Miss(miss)
-    }
-}
+pub type Interrupt = crate::attempt::Interrupt<TreeError>;
 
 impl From<TreeError> for Interrupt {
     fn from(error: TreeError) -> Interrupt {
@@ -137,25 +126,13 @@ impl From<TreeError> for Interrupt {
     }
 }
 
-impl From<PagesError> for Interrupt {
-    fn from(error: PagesError) -> Interrupt {
-        Interrupt::Error(error.into())
-    }
-}
-
 /// Repeats an attempt, which holds no latch when it ends, until no page is
 /// missing.
 fn until_loaded<P: Pages, T>(
     pages: &P,
-    mut attempt: impl FnMut() -> Result<T, Interrupt>,
+    attempt: impl FnMut() -> Result<T, Interrupt>,
 ) -> Result<T, TreeError> {
-    loop {
-        match attempt() {
-            Ok(done) => return Ok(done),
-            Err(Interrupt::Miss(miss)) => pages.load(miss)?,
-            Err(Interrupt::Error(error)) => return Err(error),
-        }
-    }
+    until_done(pages, attempt)
 }
 
 /// What pages of a level are for.
