@@ -3,7 +3,7 @@
 //! `cargo bench -p iolane-store --bench store`.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use iolane_store::data::{Column, ColumnType, Row, TableSchema};
+use iolane_store::data::{ColumnType, Row, TableSchema};
 use iolane_store::{Direction, Durability, Store, StoreOptions};
 use std::hint::black_box;
 use std::time::Duration;
@@ -13,20 +13,10 @@ const ROWS: i64 = 200_000;
 const CHANGED: i64 = 1000;
 
 fn schema() -> TableSchema {
-    let column = |name: &str, column_type| Column {
-        name: name.into(),
-        column_type,
-        nullable: false,
-    };
-    TableSchema {
-        name: "t".into(),
-        columns: vec![
-            column("id", ColumnType::Integer),
-            column("value", ColumnType::Blob),
-        ],
-        primary_key: vec!["id".into()],
-        indexes: vec![],
-    }
+    TableSchema::new("t")
+        .column("id", ColumnType::Integer)
+        .column("value", ColumnType::Blob)
+        .primary_key(["id"])
 }
 
 fn row(id: i64) -> Row {

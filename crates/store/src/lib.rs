@@ -64,3 +64,8 @@ pub use store::{Store, StoreOptions, StoreStatistics};
 pub use table::ROW_BYTES_MAX;
 pub use tree::Direction;
 pub use txn::{Durability, Error, Rows, Savepoint, Transaction};
+
+/// Compiles the example of the page on stores.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/store.md")]
+struct StorePage;

@@ -135,7 +135,7 @@ pub struct StoreStatistics {
 /// An open store of tables. Shared by threads.
 ///
 /// ```
-/// use iolane_store::data::{Column, ColumnType, TableSchema};
+/// use iolane_store::data::{ColumnType, TableSchema};
 /// use iolane_store::{Direction, Store, StoreOptions};
 ///
 /// # let directory = tempfile::tempdir_in("/var/tmp")?;
@@ -143,17 +143,11 @@ pub struct StoreStatistics {
 /// let mut options = StoreOptions::default();
 /// options.pages.pool_bytes = 16 << 20;
 /// let store = Store::create(&path, &options)?;
-/// let column = |name: &str, column_type| Column {
-///     name: name.into(),
-///     column_type,
-///     nullable: false,
-/// };
-/// store.create_table(&TableSchema {
-///     name: "person".into(),
-///     columns: vec![column("id", ColumnType::Integer), column("name", ColumnType::Text)],
-///     primary_key: vec!["id".into()],
-///     indexes: vec![],
-/// })?;
+/// let person = TableSchema::new("person")
+///     .column("id", ColumnType::Integer)
+///     .column("name", ColumnType::Text)
+///     .primary_key(["id"]);
+/// store.create_table(&person)?;
 ///
 /// let mut transaction = store.begin();
 /// transaction.insert("person", vec![1.into(), "Anna".into()])?;

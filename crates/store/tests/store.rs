@@ -1,6 +1,6 @@
 //! A store of tables on real files.
 
-use iolane_store::data::{Column, ColumnType, Index, Row, TableSchema, Value};
+use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{Direction, Durability, Error, Store, StoreError, StoreOptions};
 use std::fs;
 use std::path::Path;
@@ -20,31 +20,15 @@ fn directory() -> tempfile::TempDir {
 }
 
 fn schema() -> TableSchema {
-    let column = |name: &str, column_type, nullable| Column {
-        name: name.into(),
-        column_type,
-        nullable,
-    };
-    let index = |name: &str, columns: &[&str], unique| Index {
-        name: name.into(),
-        columns: columns.iter().map(|&name| name.to_owned()).collect(),
-        unique,
-    };
-    TableSchema {
-        name: "part".into(),
-        columns: vec![
-            column("kind", ColumnType::Text, false),
-            column("number", ColumnType::Integer, false),
-            column("serial", ColumnType::Integer, true),
-            column("weight", ColumnType::Real, true),
-            column("picture", ColumnType::Blob, true),
-        ],
-        primary_key: vec!["kind".into(), "number".into()],
-        indexes: vec![
-            index("by_serial", &["serial"], true),
-            index("by_weight", &["weight", "kind"], false),
-        ],
-    }
+    TableSchema::new("part")
+        .column("kind", ColumnType::Text)
+        .column("number", ColumnType::Integer)
+        .nullable_column("serial", ColumnType::Integer)
+        .nullable_column("weight", ColumnType::Real)
+        .nullable_column("picture", ColumnType::Blob)
+        .primary_key(["kind", "number"])
+        .unique_index("by_serial", ["serial"])
+        .index("by_weight", ["weight", "kind"])
 }
 
 fn part(number: i64) -> Row {

@@ -5,7 +5,7 @@ mod simulated;
 
 use iolane::{Arena, SimulatedDisk};
 use iolane_disk::power::{CrashPlan, Image, Images, RecorderLimits};
-use iolane_store::data::{Column, ColumnType, Index, Row, TableSchema, Value};
+use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{Direction, Store};
 use simulated::*;
 use std::collections::BTreeMap;
@@ -20,25 +20,12 @@ const ROWS: u64 = 12;
 type States = Vec<BTreeMap<i64, Row>>;
 
 fn schema() -> TableSchema {
-    let column = |name: &str, column_type| Column {
-        name: name.into(),
-        column_type,
-        nullable: false,
-    };
-    TableSchema {
-        name: "t".into(),
-        columns: vec![
-            column("id", ColumnType::Integer),
-            column("tag", ColumnType::Integer),
-            column("text", ColumnType::Text),
-        ],
-        primary_key: vec!["id".into()],
-        indexes: vec![Index {
-            name: "by_tag".into(),
-            columns: vec!["tag".into()],
-            unique: true,
-        }],
-    }
+    TableSchema::new("t")
+        .column("id", ColumnType::Integer)
+        .column("tag", ColumnType::Integer)
+        .column("text", ColumnType::Text)
+        .primary_key(["id"])
+        .unique_index("by_tag", ["tag"])
 }
 
 /// What a thread commits: its rows are between those of the others.

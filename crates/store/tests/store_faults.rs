@@ -5,7 +5,7 @@ mod simulated;
 
 use iolane::{Arena, SimulatedDisk};
 use iolane_store::access::PagesError;
-use iolane_store::data::{Column, ColumnType, Index, Row, TableSchema, Value};
+use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{Direction, Error, Finding, Store, StoreOptions};
 use simulated::*;
 use std::collections::BTreeMap;
@@ -16,25 +16,12 @@ type Rows = BTreeMap<i64, Row>;
 const TRANSACTIONS: u64 = 24;
 
 fn schema() -> TableSchema {
-    let column = |name: &str, column_type| Column {
-        name: name.into(),
-        column_type,
-        nullable: false,
-    };
-    TableSchema {
-        name: "t".into(),
-        columns: vec![
-            column("id", ColumnType::Integer),
-            column("group", ColumnType::Integer),
-            column("text", ColumnType::Text),
-        ],
-        primary_key: vec!["id".into()],
-        indexes: vec![Index {
-            name: "by_group".into(),
-            columns: vec!["group".into()],
-            unique: false,
-        }],
-    }
+    TableSchema::new("t")
+        .column("id", ColumnType::Integer)
+        .column("group", ColumnType::Integer)
+        .column("text", ColumnType::Text)
+        .primary_key(["id"])
+        .index("by_group", ["group"])
 }
 
 /// Whether an error says that the disk has failed.

@@ -1,7 +1,7 @@
 //! A program that is killed at any moment, again and again: its store has every
 //! commit that it was told of, and is in order.
 
-use iolane_store::data::{Column, ColumnType, Index, Row, TableSchema, Value};
+use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{Direction, Error, Store, StoreOptions};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -23,25 +23,12 @@ fn options() -> StoreOptions {
 }
 
 fn schema() -> TableSchema {
-    let column = |name: &str, column_type| Column {
-        name: name.into(),
-        column_type,
-        nullable: false,
-    };
-    TableSchema {
-        name: "t".into(),
-        columns: vec![
-            column("id", ColumnType::Integer),
-            column("version", ColumnType::Integer),
-            column("text", ColumnType::Text),
-        ],
-        primary_key: vec!["id".into()],
-        indexes: vec![Index {
-            name: "by_version".into(),
-            columns: vec!["version".into()],
-            unique: false,
-        }],
-    }
+    TableSchema::new("t")
+        .column("id", ColumnType::Integer)
+        .column("version", ColumnType::Integer)
+        .column("text", ColumnType::Text)
+        .primary_key(["id"])
+        .index("by_version", ["version"])
 }
 
 /// All rows of a thread say which commit of it they are of, or an earlier one;

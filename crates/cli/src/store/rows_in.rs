@@ -262,11 +262,7 @@ impl CsvRows {
 }
 
 fn no_column(name: &str, message: &str, schema: &TableSchema) -> Failure {
-    let columns: Vec<&str> = schema
-        .columns
-        .iter()
-        .map(|each| each.name.as_str())
-        .collect();
+    let columns: Vec<&str> = schema.column_names().collect();
     Failure::usage(
         format!("{name}: {message}"),
         format!(

@@ -81,11 +81,7 @@ fn direction(print: &PrintArgs) -> Direction {
 fn writer(schema: &TableSchema, print: &PrintArgs) -> Result<RowWriter, Failure> {
     let writer = RowWriter::new(schema, print.columns.as_deref(), print.format);
     writer.map_err(|error| {
-        let columns: Vec<&str> = schema
-            .columns
-            .iter()
-            .map(|each| each.name.as_str())
-            .collect();
+        let columns: Vec<&str> = schema.column_names().collect();
         Failure::usage(
             error.to_string(),
             format!("Its columns: {}.", columns.join(", ")),

@@ -132,7 +132,78 @@ pub enum SchemaError {
     },
 }
 
+/// A schema step by step; [`validate`](TableSchema::validate) judges the whole.
+///
+/// ```
+/// use iolane_store::data::{ColumnType, TableSchema};
+///
+/// let person = TableSchema::new("person")
+///     .column("id", ColumnType::Integer)
+///     .nullable_column("email", ColumnType::Text)
+///     .primary_key(["id"])
+///     .unique_index("by_email", ["email"]);
+/// assert_eq!(person.validate(), Ok(()));
+/// ```
 impl TableSchema {
+    /// A table without columns or keys.
+    pub fn new(name: &str) -> TableSchema {
+        TableSchema {
+            name: name.to_owned(),
+            columns: Vec::new(),
+            primary_key: Vec::new(),
+            indexes: Vec::new(),
+        }
+    }
+
+    /// With one more column, which must hold a value.
+    pub fn column(self, name: &str, column_type: ColumnType) -> TableSchema {
+        self.with_column(name, column_type, false)
+    }
+
+    /// With one more column, which may be null.
+    pub fn nullable_column(self, name: &str, column_type: ColumnType) -> TableSchema {
+        self.with_column(name, column_type, true)
+    }
+
+    fn with_column(mut self, name: &str, column_type: ColumnType, nullable: bool) -> TableSchema {
+        self.columns.push(Column {
+            name: name.to_owned(),
+            column_type,
+            nullable,
+        });
+        self
+    }
+
+    /// With these columns as primary key, the most significant first.
+    pub fn primary_key<const N: usize>(mut self, columns: [&str; N]) -> TableSchema {
+        self.primary_key = columns.map(str::to_owned).to_vec();
+        self
+    }
+
+    /// With one more secondary index.
+    pub fn index<const N: usize>(self, name: &str, columns: [&str; N]) -> TableSchema {
+        self.with_index(name, &columns, false)
+    }
+
+    /// With one more secondary index, in which no two rows have the same key.
+    pub fn unique_index<const N: usize>(self, name: &str, columns: [&str; N]) -> TableSchema {
+        self.with_index(name, &columns, true)
+    }
+
+    fn with_index(mut self, name: &str, columns: &[&str], unique: bool) -> TableSchema {
+        self.indexes.push(Index {
+            name: name.to_owned(),
+            columns: columns.iter().map(|&column| column.to_owned()).collect(),
+            unique,
+        });
+        self
+    }
+
+    /// Names of the columns, in their order.
+    pub fn column_names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|column| column.name.as_str())
+    }
+
     /// Checks that a table can be made like this.
     ///
     /// # Errors
@@ -285,25 +356,12 @@ mod tests {
     use super::*;
 
     fn table() -> TableSchema {
-        let column = |name: &str, column_type, nullable| Column {
-            name: name.to_owned(),
-            column_type,
-            nullable,
-        };
-        TableSchema {
-            name: "person".into(),
-            columns: vec![
-                column("id", ColumnType::Integer, false),
-                column("name", ColumnType::Text, true),
-                column("weight", ColumnType::Real, true),
-            ],
-            primary_key: vec!["id".into()],
-            indexes: vec![Index {
-                name: "by_name".into(),
-                columns: vec!["name".into(), "id".into()],
-                unique: false,
-            }],
-        }
+        TableSchema::new("person")
+            .column("id", ColumnType::Integer)
+            .nullable_column("name", ColumnType::Text)
+            .nullable_column("weight", ColumnType::Real)
+            .primary_key(["id"])
+            .index("by_name", ["name", "id"])
     }
 
     #[test]

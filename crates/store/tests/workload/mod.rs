@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use crate::simulated::Random;
-use iolane_store::data::{Column, ColumnType, Index, Row, TableSchema, Value};
+use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{Direction, Error, Store, Transaction};
 use std::collections::BTreeMap;
 
@@ -13,30 +13,14 @@ pub type Table = BTreeMap<i64, Row>;
 pub type State = BTreeMap<String, Table>;
 
 pub fn schema(name: &str) -> TableSchema {
-    let column = |name: &str, column_type, nullable| Column {
-        name: name.into(),
-        column_type,
-        nullable,
-    };
-    let index = |name: &str, column: &str, unique| Index {
-        name: name.into(),
-        columns: vec![column.into()],
-        unique,
-    };
-    TableSchema {
-        name: name.into(),
-        columns: vec![
-            column("id", ColumnType::Integer, false),
-            column("tag", ColumnType::Integer, true),
-            column("group", ColumnType::Text, true),
-            column("text", ColumnType::Text, true),
-        ],
-        primary_key: vec!["id".into()],
-        indexes: vec![
-            index("by_tag", "tag", true),
-            index("by_group", "group", false),
-        ],
-    }
+    TableSchema::new(name)
+        .column("id", ColumnType::Integer)
+        .nullable_column("tag", ColumnType::Integer)
+        .nullable_column("group", ColumnType::Text)
+        .nullable_column("text", ColumnType::Text)
+        .primary_key(["id"])
+        .unique_index("by_tag", ["tag"])
+        .index("by_group", ["group"])
 }
 
 pub fn random_row(random: &mut Random, id: i64) -> Row {

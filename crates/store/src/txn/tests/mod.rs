@@ -8,7 +8,7 @@ mod recovery;
 use crate::access::memory::{MemoryMini, MemoryOptions, MemoryPages, MemoryShared};
 use crate::access::{Miss, Pages, PagesError};
 use crate::backing::Backing;
-use crate::data::{Column, ColumnType, Index, Row, TableSchema, Value};
+use crate::data::{ColumnType, Row, TableSchema, Value};
 use crate::ids::{Lsn, PageId, SegmentId};
 use crate::system::{Opened, System, SystemOptions};
 use crate::txn::{Durability, Error, Transaction};
@@ -121,36 +121,17 @@ pub(super) fn small(seed: u64) -> MemoryOptions {
     }
 }
 
-fn column(name: &str, column_type: ColumnType, nullable: bool) -> Column {
-    Column {
-        name: name.into(),
-        column_type,
-        nullable,
-    }
-}
-
 /// `id` is the key; `tag` is unique or null; `group` is not; `text` may be
 /// long.
 pub(super) fn schema() -> TableSchema {
-    let index = |name: &str, column: &str, unique| Index {
-        name: name.into(),
-        columns: vec![column.into()],
-        unique,
-    };
-    TableSchema {
-        name: "t".into(),
-        columns: vec![
-            column("id", ColumnType::Integer, false),
-            column("tag", ColumnType::Integer, true),
-            column("group", ColumnType::Text, true),
-            column("text", ColumnType::Text, true),
-        ],
-        primary_key: vec!["id".into()],
-        indexes: vec![
-            index("by_tag", "tag", true),
-            index("by_group", "group", false),
-        ],
-    }
+    TableSchema::new("t")
+        .column("id", ColumnType::Integer)
+        .nullable_column("tag", ColumnType::Integer)
+        .nullable_column("group", ColumnType::Text)
+        .nullable_column("text", ColumnType::Text)
+        .primary_key(["id"])
+        .unique_index("by_tag", ["tag"])
+        .index("by_group", ["group"])
 }
 
 pub(super) fn row(id: i64, tag: Option<i64>, group: &str, text: &str) -> Row {
