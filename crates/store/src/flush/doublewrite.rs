@@ -4,13 +4,19 @@
 //!
 //! Two halves are used in turn. A half's batch counts only while its header
 //! says so, and the older batch is overwritten first: so if a page has a copy
-//! in the area at all, the newest copy is what was last written to its place.
+//! in the area at all, that of the newest batch is what was last written to
+//! its place. The newest batch, not the newest change: a crash may leave the
+//! list of a batch without its pages, and that batch reached no place; what
+//! recovery then writes comes in a later batch, with changes no newer.
 
 use crate::error::StoreError;
 use crate::ids::{Lsn, PageId};
 use crate::page::header::{self, get_u32, get_u64};
 use iolane::{Buffer, Error, File, Level, Operation, Pending};
 use parking_lot::Mutex;
+
+#[cfg(test)]
+mod tests;
 
 /// Most pages in a batch. With 16 KiB pages a batch is 2 MiB, which keeps any
 /// disk busy longer than the two syncs take.
@@ -173,21 +179,21 @@ impl Doublewrite {
         state.halves[number].pages = pages;
     }
 
-    /// Copies the newest copy of a page into `page`. `false`: there is none.
+    /// Copies a page's copy in the newest batch that has it into `page`.
+    /// `false`: there is none. An older batch's is never taken instead: it
+    /// would be right only if the newer one reached no place.
     pub(crate) fn copy(&self, id: PageId, page: &mut [u8]) -> Result<bool, Error> {
         let found = {
             let state = self.state.lock();
-            let newest = |number: usize| {
-                let pages = state.halves[number].pages.iter();
-                let mut places = pages.enumerate();
-                places
-                    .find(|(_, (other, _))| *other == id)
-                    .map(|(index, (_, lsn))| (*lsn, number, index))
+            let place = |number: usize| {
+                let half = &state.halves[number];
+                let index = half.pages.iter().position(|(other, _)| *other == id)?;
+                Some((half.sequence, number, index, half.pages[index].1))
             };
-            [newest(0), newest(1)].into_iter().flatten().max()
+            [place(0), place(1)].into_iter().flatten().max()
         };
         match found {
-            Some((lsn, number, index)) => self.read(id, lsn, number, index, page),
+            Some((_, number, index, lsn)) => self.read(id, lsn, number, index, page),
             None => Ok(false),
         }
     }
