@@ -3,12 +3,12 @@
 //! `cargo run --release -p iolane-store --example pool_figures -- DIRECTORY`
 //! makes a store of 512 MiB there, with a pool of a tenth, and removes it.
 
-use iolane::{Engine, Level};
+use iolane::Engine;
 use iolane_store::access::{MiniTransaction, Pages, PagesError};
 use iolane_store::ids::PageId;
 use iolane_store::page::Op;
 use iolane_store::page::header::PageKind;
-use iolane_store::{PageStore, PageStoreOptions};
+use iolane_store::{PageStore, PageStoreOptions, Role};
 use std::error::Error;
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -164,7 +164,7 @@ fn ahead(store: &PageStore, ids: &[PageId], depth: usize) -> Result<(), Box<dyn 
         while coming.len() + next.len() < depth {
             next.push(ids[dice.roll(ids.len())]);
         }
-        store.prefetch(&next, Level::Foreground);
+        store.prefetch(&next, Role::Scan);
         coming.extend(&next);
         for _ in 0..(depth / 4).max(1) {
             touch(store, coming.pop_front().expect("filled above"))?;

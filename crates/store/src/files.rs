@@ -3,6 +3,7 @@
 use crate::flush::Doublewrite;
 use crate::ids::PageId;
 use crate::page::header;
+use crate::policy::{IoPolicy, Role};
 use iolane::{Completion, File, Level};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -10,6 +11,7 @@ use std::collections::HashMap;
 /// All tablespaces' files, and the area with copies of what was written last.
 pub(crate) struct PageFiles {
     page_bytes: usize,
+    pub(crate) policy: IoPolicy,
     spaces: RwLock<HashMap<u32, File>>,
     pub(crate) doublewrite: Doublewrite,
     /// Held while pages are written to their places, in a batch or to repair
@@ -18,9 +20,10 @@ pub(crate) struct PageFiles {
 }
 
 impl PageFiles {
-    pub(crate) fn new(page_bytes: usize, doublewrite: Doublewrite) -> PageFiles {
+    pub(crate) fn new(page_bytes: usize, doublewrite: Doublewrite, policy: IoPolicy) -> PageFiles {
         PageFiles {
             page_bytes,
+            policy,
             spaces: RwLock::default(),
             doublewrite,
             in_place: Mutex::new(()),
@@ -37,6 +40,11 @@ impl PageFiles {
 
     pub(crate) fn get(&self, space: u32) -> Option<File> {
         self.spaces.read().get(&space).cloned()
+    }
+
+    /// A tablespace's file for requests of a role.
+    pub(crate) fn for_role(&self, space: u32, _role: Role) -> Option<File> {
+        self.get(space)
     }
 
     /// Where a page begins in its file.

@@ -11,6 +11,7 @@
 //! | [`tree`], [`overflow`], [`data`] | records by key, long values; values, keys and rows as bytes |
 //! | [`access`] | the contract between what is above and below: latches, mini-transactions |
 //! | [`PageStore`], `pool`, `mini`, `space`, `flush`, `recovery` | pages in memory and in files |
+//! | `policy` | who does I/O, how urgently and how eagerly |
 //! | [`log`] | the redo log |
 //! | [`page`] | what stands in a page, and how it changes |
 #![deny(unsafe_code)]
@@ -38,6 +39,7 @@ mod names;
 pub mod overflow;
 pub mod page;
 mod page_store;
+mod policy;
 mod pool;
 mod recovery;
 mod space;
@@ -57,6 +59,7 @@ pub use names::{DirectoryLock, Names, SystemNames};
 pub use page_store::{
     DOUBLEWRITE_FILE, LOG_FILE, PageStore, PageStoreOptions, PageStoreStatistics,
 };
+pub use policy::{IndexReadAhead, IoPolicy, Preflush, Role, ScanReadAhead};
 pub use pool::{POOL_PAGES_MIN, PoolError, PoolStatistics, SharedPage};
 pub use recovery::{RecoveryProgress, RecoveryReport};
 pub use space::SpaceStatistics;

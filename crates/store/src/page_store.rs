@@ -11,6 +11,7 @@ use crate::log::{Log, LogError};
 use crate::mini::Mini;
 use crate::names::{Names, SystemNames};
 use crate::page::header::{get_u32, get_u64};
+use crate::policy::{IoPolicy, Role};
 use crate::pool::{Pool, PoolStatistics, SharedPage};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
@@ -46,6 +47,8 @@ pub struct PageStoreOptions {
     /// Memory for the pool, of at least [`arena_bytes`](Self::arena_bytes);
     /// otherwise it makes its own.
     pub arena: Option<Arena>,
+    /// How eagerly it reads ahead and writes.
+    pub io: IoPolicy,
     /// Who knows its files by name.
     pub names: Arc<dyn Names>,
 }
@@ -58,6 +61,7 @@ impl Default for PageStoreOptions {
             log_bytes: 64 << 20,
             direct: true,
             arena: None,
+            io: IoPolicy::default(),
             names: Arc::new(SystemNames),
         }
     }
@@ -166,7 +170,7 @@ impl PageStore {
         let log = log.map_err(|source| in_log(&log_path, source))?;
         space::sync_directory(names, directory)?;
 
-        let files = PageFiles::new(page_bytes, doublewrite);
+        let files = PageFiles::new(page_bytes, doublewrite, options.io);
         files.add(SYSTEM_SPACE, system);
         let store = start(engine, directory, options, page_bytes, store, files, log)?;
         store
@@ -218,7 +222,7 @@ impl PageStore {
             all.find(|found| found.space == space)
                 .map(|found| found.file.clone())
         })?;
-        let files = PageFiles::new(page_bytes, doublewrite);
+        let files = PageFiles::new(page_bytes, doublewrite, options.io);
         for found in &found {
             files.add(found.space, found.file.clone());
         }
@@ -266,10 +270,10 @@ impl PageStore {
 
     /// Begins to read pages that will be needed, and returns how many reads
     /// were begun: those in memory already need none, and without free frames
-    /// no more are. Returns at once unless the engine's queue of `level` is
+    /// no more are. Returns at once unless the engine's queue of its level is
     /// full.
-    pub fn prefetch(&self, ids: &[PageId], level: Level) -> usize {
-        self.core.pool.prefetch(ids, level)
+    pub fn prefetch(&self, ids: &[PageId], role: Role) -> usize {
+        self.core.pool.prefetch(ids, role)
     }
 
     /// Makes an empty tablespace, durable when this returns; gives its number.

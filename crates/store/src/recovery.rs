@@ -12,8 +12,8 @@ use crate::error::StoreError;
 use crate::ids::{Lsn, PageId};
 use crate::log::{LogError, LogScan};
 use crate::page::{Op, header};
+use crate::policy::Role;
 use crate::space::layout::{HEADER_PAGE, at};
-use iolane::Level;
 use std::collections::BTreeSet;
 
 /// Records are taken together up to so many bytes.
@@ -148,7 +148,7 @@ impl Core {
         }
         let most = self.pool.frames().len() / 4;
         let pages: Vec<PageId> = pages.into_iter().take(most).collect();
-        self.pool.prefetch(&pages, Level::Foreground);
+        self.pool.prefetch(&pages, Role::Recovery);
         Ok(())
     }
 

@@ -2,10 +2,9 @@
 
 mod pages;
 
-use iolane::Level;
 use iolane_store::access::{MiniTransaction, Pages, PagesError};
 use iolane_store::ids::{PageId, SegmentId};
-use iolane_store::{PageStore, PageStoreOptions, PoolError, StoreError};
+use iolane_store::{PageStore, PageStoreOptions, PoolError, Role, StoreError};
 use pages::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -72,7 +71,7 @@ fn threads_share_a_pool_that_is_too_small() {
                     let pair = 2 * dice.roll(PAIRS) as usize;
                     let pair = [pages[pair], pages[pair + 1]];
                     if dice.roll(3) == 0 {
-                        store.prefetch(&pages[..32], Level::Prefetch);
+                        store.prefetch(&pages[..32], Role::Scan);
                     }
                     if dice.roll(2) == 0 {
                         let up = AtomicU64::new(0);
@@ -263,15 +262,15 @@ fn reading_ahead_is_not_in_the_way() {
         .collect();
     store.close().unwrap();
     let (store, _) = open(directory.path(), &options);
-    assert_eq!(store.prefetch(&ids[..32], Level::Prefetch), 32);
-    assert_eq!(store.prefetch(&ids[..32], Level::Prefetch), 0);
+    assert_eq!(store.prefetch(&ids[..32], Role::Scan), 32);
+    assert_eq!(store.prefetch(&ids[..32], Role::Scan), 0);
     for (value, &id) in ids[..32].iter().enumerate() {
         assert_eq!(read(&store, id).unwrap(), value as u64);
     }
     let reads = store.statistics().pool.reads;
     // More than fit: frames of reads that nobody came for are used again.
     for _ in 0..10 {
-        store.prefetch(&ids[32..], Level::Background);
+        store.prefetch(&ids[32..], Role::Check);
         for (value, &id) in ids.iter().enumerate().skip(200) {
             assert_eq!(read(&store, id).unwrap(), value as u64);
         }
@@ -282,7 +281,7 @@ fn reading_ahead_is_not_in_the_way() {
     // Never more than half of the frames, and those come free again.
     let never_seen: Vec<PageId> = (4000..8000).map(|page| PageId::new(0, page)).collect();
     for _ in 0..20 {
-        assert!(store.prefetch(&never_seen, Level::Background) <= 50);
+        assert!(store.prefetch(&never_seen, Role::Check) <= 50);
         read(&store, ids[0]).unwrap();
     }
 }
@@ -382,7 +381,7 @@ fn who_waits_for_a_page_hurries_its_read() {
         let (store, _) = opened.unwrap();
         // Two apart: neighbours would be read as one.
         let apart: Vec<PageId> = ids.iter().copied().step_by(2).collect();
-        assert_eq!(store.prefetch(&apart, Level::Background), apart.len());
+        assert_eq!(store.prefetch(&apart, Role::Check), apart.len());
         let last = apart[apart.len() - 1];
         assert_eq!(read(&store, last).unwrap(), 298);
         let waiting = apart.iter().filter(|&&id| store.shared(id).is_err());

@@ -86,7 +86,7 @@ fn a_damaged_page_is_repaired_when_it_is_read() {
     assert_eq!(read(&store, new[30]).unwrap(), 1470);
     // Also by those who read ahead.
     damage(&file, new[31].page);
-    store.prefetch(&[new[31]], iolane::Level::Prefetch);
+    store.prefetch(&[new[31]], iolane_store::Role::Scan);
     assert_eq!(read(&store, new[31]).unwrap(), 1471);
     store.close().unwrap();
     // In the file too.
@@ -104,7 +104,7 @@ fn a_damaged_page_without_a_copy_is_named() {
     let free = store.statistics().pool.free;
     for ahead in [true, false] {
         if ahead {
-            store.prefetch(&[old[5]], iolane::Level::Prefetch);
+            store.prefetch(&[old[5]], iolane_store::Role::Scan);
         }
         match read(&store, old[5]) {
             Err(PagesError::Unreadable { page, reason }) => {

@@ -4,14 +4,12 @@ use super::table::Entry;
 use super::{PageReading, Pool, count};
 use crate::access::PagesError;
 use crate::ids::PageId;
-use iolane::{Buffer, Completion, Level, Pending};
+use crate::policy::Role;
+use iolane::{Buffer, Completion, Pending};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::reading::{Reading, Turn};
-
-/// What a query waits for.
-const WAITED: Level = Level::Foreground;
 
 impl Pool {
     /// Brings a page into memory and waits. The caller holds no latch.
@@ -27,7 +25,7 @@ impl Pool {
                     Turn::Ended(result) => break result,
                     Turn::Finish(pending) => {
                         self.ahead.fetch_sub(1, Ordering::Relaxed);
-                        pending.promote(WAITED);
+                        pending.promote(self.files.policy.level(Role::Read));
                         break self.arrived(id, &reading, pending.wait());
                     }
                 },
@@ -55,10 +53,11 @@ impl Pool {
     /// Begins to read pages ahead of need, as many as there are free frames
     /// for, and returns how many that was. Does not wait for them; it may wait
     /// for room in the engine's queue.
-    pub(crate) fn prefetch(&self, ids: &[PageId], level: Level) -> usize {
+    pub(crate) fn prefetch(&self, ids: &[PageId], role: Role) -> usize {
+        let level = self.files.policy.level(role);
         let mut begun = 0;
         for same in ids.chunk_by(|a, b| a.space == b.space) {
-            let Some(file) = self.files.get(same[0].space) else {
+            let Some(file) = self.files.for_role(same[0].space, role) else {
                 continue;
             };
             let mut batch = file.device().batch();
@@ -126,11 +125,12 @@ impl Pool {
 
     fn read_now(&self, id: PageId, reading: &Arc<PageReading>) -> Result<(), PagesError> {
         let mut buffer = self.lend_buffer(reading.frame);
-        let Some(file) = self.files.get(id.space) else {
+        let Some(file) = self.files.for_role(id.space, Role::Read) else {
             let error = no_such_space(id);
             return self.failed(id, reading, buffer, error);
         };
-        let result = file.read_at(&mut buffer, self.files.offset(id), WAITED);
+        let level = self.files.policy.level(Role::Read);
+        let result = file.read_at(&mut buffer, self.files.offset(id), level);
         self.arrived(id, reading, Completion { result, buffer })
     }
 

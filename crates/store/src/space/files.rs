@@ -13,6 +13,7 @@ use crate::flush::Doublewrite;
 use crate::ids::{EXTENT_PAGES, PageId};
 use crate::names::Names;
 use crate::page::{Op, header};
+use crate::policy::Role;
 use iolane::{Buffer, Engine, File, Level, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -286,7 +287,7 @@ impl Core {
         let mut extents = Vec::new();
         let mut segments = Vec::new();
         for (index, chunk) in ids.chunks(16).enumerate() {
-            self.pool.prefetch(chunk, Level::Foreground);
+            self.pool.prefetch(chunk, Role::Recovery);
             for (place, &id) in chunk.iter().enumerate() {
                 let page = self.pin(id)?;
                 if index * 16 + place < groups as usize {
