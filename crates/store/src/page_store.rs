@@ -12,7 +12,7 @@ use crate::mini::Mini;
 use crate::names::{Names, SystemNames};
 use crate::page::header::{get_u32, get_u64};
 use crate::policy::{IoPolicy, Role};
-use crate::pool::{Pool, PoolStatistics, SharedPage};
+use crate::pool::{Pool, PoolStatistics, SharedPage, Stamp};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
@@ -357,6 +357,18 @@ impl Pages for PageStore {
 
     fn shared(&self, id: PageId) -> Result<SharedPage<'_>, Miss> {
         self.core.pool.shared(id)
+    }
+
+    fn copied<T>(&self, id: PageId, read: impl FnOnce(&[u8]) -> T) -> Option<(T, Stamp)> {
+        self.core.pool.copied(id, read)
+    }
+
+    fn is_current(&self, stamp: Stamp) -> bool {
+        self.core.pool.is_current(stamp)
+    }
+
+    fn offer(&self, page: &SharedPage<'_>) {
+        self.core.pool.offer(page);
     }
 
     fn load(&self, miss: Miss) -> Result<(), PagesError> {

@@ -64,11 +64,15 @@ pub fn encode_key<'a>(
 }
 
 fn encode_value(value: &Value, out: &mut Vec<u8>) -> Result<(), KeyError> {
-    out.push(if *value == Value::Null { NULL } else { PRESENT });
+    out.push(if matches!(value, Value::Null) {
+        NULL
+    } else {
+        PRESENT
+    });
     match value {
         Value::Null => {}
         Value::Integer(number) => {
-            out.extend((*number as u64 ^ 1 << 63).to_be_bytes());
+            out.extend_from_slice(&(*number as u64 ^ 1 << 63).to_be_bytes());
         }
         Value::Real(number) => {
             if number.is_nan() {
@@ -114,6 +118,22 @@ pub fn decode_key(
         values.push(decode_value(key, &mut at, column).ok_or(KeyError::Damaged { at })?);
     }
     Ok((values, at))
+}
+
+/// Puts the values of a key, which is whole, into their places in `row`:
+/// `columns` says which, and `types` those of all.
+pub(crate) fn decode_key_into(
+    key: &[u8],
+    columns: &[usize],
+    types: &[ColumnType],
+    row: &mut [Value],
+) -> Result<(), KeyError> {
+    let mut at = 0;
+    for &column in columns {
+        let value = decode_value(key, &mut at, types[column]);
+        row[column] = value.ok_or(KeyError::Damaged { at })?;
+    }
+    Ok(())
 }
 
 fn decode_value(key: &[u8], at: &mut usize, column: ColumnType) -> Option<Value> {

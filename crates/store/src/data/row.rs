@@ -56,24 +56,46 @@ pub fn decode_row(
     row: &[u8],
     types: impl ExactSizeIterator<Item = ColumnType>,
 ) -> Result<Vec<Value>, RowError> {
+    let mut values = Vec::with_capacity(types.len());
+    decode_each(row, types, |_, value| values.push(value))?;
+    Ok(values)
+}
+
+/// Puts the values of a row into their places in `out`: `columns` says which,
+/// and `types` those of all columns.
+pub(crate) fn decode_row_into(
+    row: &[u8],
+    columns: &[usize],
+    types: &[ColumnType],
+    out: &mut [Value],
+) -> Result<(), RowError> {
+    let of_these = columns.iter().map(|&column| types[column]);
+    decode_each(row, of_these, |number, value| out[columns[number]] = value)
+}
+
+/// Calls `put` with the number of each value and itself.
+fn decode_each(
+    row: &[u8],
+    types: impl ExactSizeIterator<Item = ColumnType>,
+    mut put: impl FnMut(usize, Value),
+) -> Result<(), RowError> {
     let nulls = types.len().div_ceil(8);
     let mut reader = Reader { row, at: nulls };
     if row.len() < nulls {
         return Err(RowError { at: row.len() });
     }
-    let mut values = Vec::with_capacity(types.len());
     for (number, column) in types.enumerate() {
         let value = if row[number / 8] >> (number % 8) & 1 == 1 {
             Some(Value::Null)
         } else {
             reader.value(column)
         };
-        values.push(value.ok_or(RowError { at: reader.at })?);
+        put(number, value.ok_or(RowError { at: reader.at })?);
     }
     if reader.at < row.len() {
         return Err(RowError { at: reader.at });
     }
-    Ok(values)
+    Ok(())
 }
 
 struct Reader<'a> {

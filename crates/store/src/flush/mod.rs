@@ -217,7 +217,7 @@ impl Flusher {
     fn copy(&mut self, frames: &[u32]) -> Vec<Outgoing> {
         let mut batch = Vec::with_capacity(frames.len());
         for &frame in frames {
-            let slot = self.core.pool.frames()[frame as usize].latch.read();
+            let slot = self.core.pool.frames()[frame as usize].read();
             // Discarded meanwhile.
             let Some(id) = slot.id else { continue };
             let mut copy = self.staging.pop().expect("as many as a batch has pages");

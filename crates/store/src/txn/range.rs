@@ -1,8 +1,6 @@
 //! Ranges of rows in the order of an index.
 
-use super::read::damaged;
 use super::secondary::above;
-use super::version::VersionRef;
 use super::{Error, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
@@ -125,13 +123,7 @@ impl<B: Backing> Rows<'_, '_, B> {
         let backing = &self.transaction.system.backing;
         while let Some((key, value)) = self.cursor.next(backing)? {
             let row = match self.index {
-                None => {
-                    let Some(newest) = VersionRef::decode(value) else {
-                        return Err(damaged(&self.table, "a row without its head".to_owned()));
-                    };
-                    self.transaction
-                        .seen_of(&self.table, key, newest.to_version())?
-                }
+                None => self.transaction.seen_of(&self.table, key, value)?,
                 Some(index) => self.transaction.row_of_entry(&self.table, index, key)?,
             };
             if row.is_some() {
