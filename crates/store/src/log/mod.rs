@@ -2,7 +2,9 @@
 //!
 //! Appending copies to memory. [`Log::make_durable`] writes what has gathered
 //! and waits; while one thread writes, the others gather behind it, and the
-//! next write takes all of them: group commit without a timer. The file is
+//! next write takes all of them: group commit without a timer. Who was written
+//! with the last group will mostly be back at once, so before it writes, a
+//! thread lets those run first that were there the last time. The file is
 //! opened so that a write is durable when it returns, one system call.
 //!
 //! A checkpoint gives the room before it back. Whoever wants to append
@@ -11,6 +13,8 @@
 
 mod circle;
 mod header;
+#[cfg(all(test, feature = "shuttle"))]
+mod model;
 mod record;
 mod scan;
 #[cfg(test)]
@@ -19,11 +23,13 @@ mod tests;
 pub use scan::{LogRecord, LogScan};
 
 use crate::ids::Lsn;
+use crate::sync::{Condvar, Mutex, MutexGuard, yield_now};
 use circle::{BLOCK, Circle};
 use header::{BLOCK_BYTES, CIRCLE, Header};
 use iolane::{Buffer, File, Level};
 use record::HEAD;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 /// The smallest circle: what a few large mini-transactions need.
 pub const CAPACITY_BYTES_MIN: u64 = 1 << 20;
@@ -35,6 +41,11 @@ const STAGED_BYTES_MAX: usize = 4 << 20;
 /// Most that one write carries. A commit behind a large batch waits for one
 /// such write, not for all of it.
 const WRITE_BYTES_MAX: usize = 1 << 20;
+/// A thread that is about to write lets others run who may have something to be
+/// written with it, for this part of the time that the last write took ...
+const GATHER_SHARE: u32 = 4;
+/// ... and no longer than this.
+const GATHER_MAX: Duration = Duration::from_micros(50);
 
 /// Why a log cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,8 +108,9 @@ type Waker = Box<dyn Fn() + Send + Sync>;
 pub struct Log {
     circle: Circle,
     state: Mutex<State>,
-    /// `durable` or `failed` has changed.
-    written: Condvar,
+    /// `durable` or `failed` has changed: those wait at one whose records are
+    /// in one write, and at the other who will be in the next.
+    written: [Condvar; 2],
     /// `checkpoint` or `promised` has changed.
     room: Condvar,
     /// The memory that is written from: only the thread that set `writing`
@@ -121,7 +133,22 @@ struct State {
     checkpoint: u64,
     /// Bytes reserved and not appended.
     promised: u64,
+    /// Threads that wait for room.
+    room_waiters: u32,
+    /// A thread writes, or is about to.
     writing: bool,
+    /// Up to where the write that has begun goes.
+    writing_to: u64,
+    /// At which of `written` those wait who are in that write; before it
+    /// begins, those who will be in it.
+    turn: usize,
+    /// How many wait there.
+    waiters: [u32; 2],
+    /// How many waited in all when the last write was complete, and the thread
+    /// that wrote.
+    committers: u32,
+    /// How long that write took.
+    write_time: Duration,
     failed: Option<LogError>,
 }
 
@@ -133,8 +160,11 @@ pub struct LogRoom<'a> {
 
 impl Drop for LogRoom<'_> {
     fn drop(&mut self) {
-        self.log.lock().promised -= self.bytes;
-        self.log.room.notify_all();
+        if self.bytes > 0 {
+            let mut state = self.log.lock();
+            state.promised -= self.bytes;
+            self.log.room_was_made(&state);
+        }
     }
 }
 
@@ -250,10 +280,16 @@ impl Log {
                 durable: end.0,
                 checkpoint: header.checkpoint.0,
                 promised: 0,
+                room_waiters: 0,
                 writing: false,
+                writing_to: end.0,
+                turn: 0,
+                waiters: [0; 2],
+                committers: 1,
+                write_time: Duration::ZERO,
                 failed: None,
             }),
-            written: Condvar::new(),
+            written: Default::default(),
             room: Condvar::new(),
             writer: Mutex::new(Buffer::new(BLOCK as usize)),
             header: Mutex::new(header),
@@ -329,10 +365,20 @@ impl Log {
                 state = self.lock();
                 continue;
             }
+            state.room_waiters += 1;
             state = self
                 .room
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
+            state.room_waiters -= 1;
+        }
+    }
+
+    /// Each call of the system costs as much as appending a record: none for
+    /// nobody.
+    fn room_was_made(&self, state: &State) {
+        if state.room_waiters > 0 {
+            self.room.notify_all();
         }
     }
 
@@ -362,8 +408,9 @@ impl Log {
         state.staged.extend_from_slice(payload);
         state.chain = checksum;
         state.end += bytes;
-        state.promised -= bytes;
-        room.bytes -= bytes;
+        // What was promised and not needed goes back at once.
+        state.promised -= std::mem::take(&mut room.bytes);
+        self.room_was_made(&state);
         let end = Lsn(state.end);
         under_lock(start, end);
         drop(state);
@@ -387,14 +434,43 @@ impl Log {
             }
             assert!(lsn.0 <= state.end, "durable up to {lsn}, beyond the end");
             if state.writing {
-                state = self
-                    .written
+                // Of the next write, if this one has begun without it.
+                let next = usize::from(lsn.0 > state.writing_to);
+                let place = (state.turn + next) % 2;
+                state.waiters[place] += 1;
+                state = self.written[place]
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
+                state.waiters[place] -= 1;
             } else {
-                state = self.write_staged(state);
+                state = self.gather(state);
+                if state.failed.is_some() {
+                    // Meanwhile, and all who wait were told.
+                    state.writing = false;
+                } else {
+                    state = self.write_staged(state);
+                }
             }
         }
+    }
+
+    /// Lets others run who committed with the last write and will be back, so
+    /// that one write takes all of them: had it only this thread's record, they
+    /// would wait for it first.
+    fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.writing = true;
+        // Nothing is in this write until it begins.
+        state.writing_to = u64::MAX;
+        let until = Instant::now() + GATHER_MAX.min(state.write_time / GATHER_SHARE);
+        while state.waiters[state.turn] + 1 < state.committers
+            && state.failed.is_none()
+            && Instant::now() < until
+        {
+            drop(state);
+            yield_now();
+            state = self.lock();
+        }
+        state
     }
 
     /// Writes what is staged, a part of it when it is much.
@@ -408,12 +484,16 @@ impl Log {
         }
         writer[..length].copy_from_slice(&state.staged[..length]);
         writer[length..padded].fill(0);
-        state.writing = true;
+        state.writing_to = from + length as u64;
         drop(state);
+        let begin = Instant::now();
         let result = self.circle.write(from, &writer[..padded]);
+        let write_time = begin.elapsed();
         drop(writer);
         let mut state = self.lock();
+        state.write_time = write_time;
         state.writing = false;
+        state.committers = 1 + state.waiters[0] + state.waiters[1];
         match result {
             Ok(()) => {
                 state.durable = from + length as u64;
@@ -423,20 +503,33 @@ impl Log {
                 state.staged_from = from + whole as u64;
             }
             Err(error) => {
-                state.failed.get_or_insert(error);
-                self.room.notify_all();
+                self.failed(&mut state, error);
+                return state;
             }
         }
-        self.written.notify_all();
+        if state.waiters[state.turn] > 0 {
+            self.written[state.turn].notify_all();
+        }
+        // One of those who wait for the next write carries it out.
+        state.turn = 1 - state.turn;
+        if state.waiters[state.turn] > 0 {
+            self.written[state.turn].notify_one();
+        }
         state
+    }
+
+    /// Keeps the first cause, and tells all who wait.
+    fn failed(&self, state: &mut State, error: LogError) {
+        state.failed.get_or_insert(error);
+        for written in &self.written {
+            written.notify_all();
+        }
+        self.room.notify_all();
     }
 
     /// Lets every later call fail, and those that wait: the store cannot go on.
     pub fn fail(&self, reason: String) {
-        let mut state = self.lock();
-        state.failed.get_or_insert(LogError::Failed { reason });
-        self.written.notify_all();
-        self.room.notify_all();
+        self.failed(&mut self.lock(), LogError::Failed { reason });
     }
 
     /// The LSN of the next record.
@@ -490,16 +583,14 @@ impl Log {
         for _ in 0..2 {
             next.count += 1;
             if let Err(error) = write_header(self.circle.file(), &next) {
-                let mut state = self.lock();
-                state.failed.get_or_insert(error.clone());
-                self.written.notify_all();
-                self.room.notify_all();
+                self.failed(&mut self.lock(), error.clone());
                 return Err(error);
             }
         }
         *header = next;
-        self.lock().checkpoint = lsn.0;
-        self.room.notify_all();
+        let mut state = self.lock();
+        state.checkpoint = lsn.0;
+        self.room_was_made(&state);
         Ok(())
     }
 
