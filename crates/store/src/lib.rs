@@ -50,6 +50,7 @@ mod table;
 pub mod tree;
 pub mod txn;
 mod undo;
+mod unlogged;
 
 pub use check::{CheckReport, Finding};
 pub use error::StoreError;

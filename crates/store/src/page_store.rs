@@ -16,6 +16,7 @@ use crate::pool::{Pool, PoolStatistics, SharedPage, Stamp};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
+use crate::unlogged::UnloggedPages;
 use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -313,6 +314,11 @@ impl PageStore {
     /// [`PagesError`].
     pub fn drop_segment(&self, segment: SegmentId) -> Result<(), PagesError> {
         self.core.drop_segment(segment)
+    }
+
+    /// Writes new pages of a segment past pool and log.
+    pub(crate) fn new_pages(&self, segment: SegmentId) -> Result<UnloggedPages<'_>, PagesError> {
+        UnloggedPages::new(&self.core, segment)
     }
 
     /// The pages of a segment, ascending. No mini-transaction is running.
