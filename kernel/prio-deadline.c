@@ -719,7 +719,7 @@ static unsigned int pd_in_flight(struct pd_data *pd, unsigned int first,
  */
 static bool pd_lower_is_full(struct pd_data *pd, unsigned int depth_max)
 {
-	if (!blk_queue_nonrot(pd->q) &&
+	if (pd_is_rotating(pd->q) &&
 	    pd_in_flight(pd, 0, PD_LOWER_FIRST - 1))
 		return true;
 	return pd_in_flight(pd, PD_LOWER_FIRST, PD_LEVEL_LAST) >= depth_max;
@@ -752,7 +752,7 @@ static bool pd_hold(struct pd_data *pd, u64 now_ns)
 
 static struct request *pd_pick_by_level(struct pd_data *pd, u64 now_ns)
 {
-	bool sorted = !blk_queue_nonrot(pd->q);
+	bool sorted = pd_is_rotating(pd->q);
 	unsigned int i = pd_owed(pd);
 
 	if (i < PD_LEVELS) {
@@ -957,7 +957,7 @@ static bool pd_bio_merge(struct request_queue *q, struct bio *bio,
 			 unsigned int nr_segs)
 {
 	struct pd_data *pd = q->elevator->elevator_data;
-	unsigned int level = pd_ioprio_level(bio_prio(bio));
+	unsigned int level = pd_ioprio_level(bio->bi_ioprio);
 	struct request *free = NULL;
 	bool merged;
 
@@ -980,7 +980,7 @@ static int pd_request_merge(struct request_queue *q, struct request **found,
 			    struct bio *bio)
 {
 	struct pd_data *pd = q->elevator->elevator_data;
-	struct pd_level *level = &pd->levels[pd_ioprio_level(bio_prio(bio))];
+	struct pd_level *level = &pd->levels[pd_ioprio_level(bio->bi_ioprio)];
 	struct request *rq;
 
 	if (!READ_ONCE(pd->front_merges) || bio_op(bio) == REQ_OP_DISCARD)
@@ -1120,7 +1120,7 @@ static void pd_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 
 static void pd_defaults(struct pd_data *pd)
 {
-	bool rotating = !blk_queue_nonrot(pd->q);
+	bool rotating = pd_is_rotating(pd->q);
 	const u32 *deadline_us = rotating ? pd_deadline_rotating_us :
 					    pd_deadline_flash_us;
 	unsigned int i;

@@ -56,5 +56,12 @@ field() {
     sed -n "/\"job\":\"$1\"/s/.*\"$2\":\([0-9.]*\).*/\1/p"
 }
 
+# program NAME ARGUMENT...: one of vm_add_program.
+program() {
+    program_name=$1
+    shift
+    /data/lib/ld-linux-x86-64.so.2 --library-path /data/lib "/data/$program_name" "$@"
+}
+
 # holds EXPRESSION: in awk, with decimals.
 holds() { awk "BEGIN { exit !($1) }"; }

@@ -103,6 +103,27 @@ test_switch_under_load() {
     echo "$switches switches"
 }
 
+# iolane measures with it where it is loaded, and leaves it as it was.
+test_bench_mix() {
+    [ -e /data/iolane ] || skip "no iolane: cargo is missing"
+    null_create n0 size=64 irqmode=2 completion_nsec=1000000 hw_queue_depth=8
+    scheduler n0 prio-deadline
+    setting n0 mode position
+    setting n0 batch_max 7
+    program iolane bench mix --file /dev/n0 --kernel-schedulers prio-deadline,none --allow-scheduler-change \
+        --policies noop --background-depth 16 --warm-up 100ms --runtime 500ms >/tmp/mix
+    cat /tmp/mix
+    grep -q '\[prio-deadline\]' "$(queue n0)/scheduler"
+    [ "$(cat "$(queue n0)/iosched/mode")" = "[position] level" ]
+    [ "$(cat "$(queue n0)/iosched/batch_max")" = 7 ]
+    for run in prio-deadline prio-deadline+ioprio; do
+        grep -qF "$run " /tmp/mix
+    done
+    # What it offers, from the message about one that there is not.
+    ! program iolane bench mix --file /dev/n0 --kernel-schedulers paper --allow-scheduler-change 2>/tmp/offer
+    grep 'it offers .*prio-deadline' /tmp/offer
+}
+
 test_load_unload_100_times() {
     null_create n0 size=64
     before=$(awk '/^SUnreclaim/ { print $2 }' /proc/meminfo)
@@ -227,7 +248,7 @@ test_random_settings() {
     echo "$writes writes"
 }
 
-for name in load_select_unload defaults_of_the_device settings_are_checked switch_under_load \
+for name in load_select_unload defaults_of_the_device settings_are_checked switch_under_load bench_mix \
     load_unload_100_times integrity integrity_scsi requeue hot_removal random_settings \
     zoned unprivileged_levels merging groups floor worst_wait lower_depth \
     dispatch_order; do
