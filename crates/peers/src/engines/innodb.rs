@@ -148,13 +148,13 @@ impl InnodbSession {
 impl Session for InnodbSession {
     fn insert(&mut self, rows: &[Row<'_>]) -> Result<()> {
         if let [row] = rows {
-            return Ok(if self.indexed {
-                self.connection
-                    .exec_drop(&self.insert, (row.key, row.second, row.value))?
+            let connection = &mut self.connection;
+            if self.indexed {
+                connection.exec_drop(&self.insert, (row.key, row.second, row.value))?;
             } else {
-                self.connection
-                    .exec_drop(&self.insert, (row.key, row.value))?
-            });
+                connection.exec_drop(&self.insert, (row.key, row.value))?;
+            }
+            return Ok(());
         }
         self.connection.query_drop("START TRANSACTION")?;
         for rows in rows.chunks(ROWS_PER_TEXT) {

@@ -5,7 +5,7 @@ use crate::rows::{Row, Rows};
 use anyhow::{Context, Result};
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType,
-    IngestExternalFileOptions, Options, SstFileWriter, WriteBatch, WriteOptions,
+    IngestExternalFileOptions, Options, ReadOptions, SstFileWriter, WriteBatch, WriteOptions,
 };
 use std::path::PathBuf;
 
@@ -102,7 +102,10 @@ fn entry(second: u64, key: u64) -> [u8; 16] {
 
 impl Database for RocksDb {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(RocksDbSession(self)))
+        Ok(Box::new(RocksDbSession {
+            database: self,
+            reading: ReadOptions::default(),
+        }))
     }
 
     fn load(&self, rows: &Rows) -> Result<()> {
@@ -133,18 +136,22 @@ impl Database for RocksDb {
     }
 }
 
-struct RocksDbSession<'a>(&'a RocksDb);
+struct RocksDbSession<'a> {
+    database: &'a RocksDb,
+    /// Made once: each one is an allocation of the library's.
+    reading: ReadOptions,
+}
 
 impl Session for RocksDbSession<'_> {
     fn insert(&mut self, rows: &[Row<'_>]) -> Result<()> {
         let mut batch = WriteBatch::default();
         for row in rows {
             batch.put(row.key.to_be_bytes(), row.value);
-            if self.0.indexed {
-                batch.put_cf(self.0.index()?, entry(row.second, row.key), []);
+            if self.database.indexed {
+                batch.put_cf(self.database.index()?, entry(row.second, row.key), []);
             }
         }
-        self.0.write(batch)
+        self.database.write(batch)
     }
 
     fn update(&mut self, rows: &[Row<'_>]) -> Result<()> {
@@ -152,20 +159,20 @@ impl Session for RocksDbSession<'_> {
         for row in rows {
             batch.put(row.key.to_be_bytes(), row.value);
         }
-        self.0.write(batch)
+        self.database.write(batch)
     }
 
     fn get(&mut self, keys: &[u64]) -> Result<Seen> {
         let mut seen = Seen::default();
-        let database = &self.0.database;
+        let database = &self.database.database;
         if let [key] = keys {
-            if let Some(value) = database.get_pinned(key.to_be_bytes())? {
+            if let Some(value) = database.get_pinned_opt(key.to_be_bytes(), &self.reading)? {
                 seen.add(&value);
             }
             return Ok(seen);
         }
         let snapshot = database.snapshot();
-        let mut options = rocksdb::ReadOptions::default();
+        let mut options = ReadOptions::default();
         options.set_snapshot(&snapshot);
         for key in keys {
             if let Some(value) = database.get_pinned_opt(key.to_be_bytes(), &options)? {
@@ -177,7 +184,7 @@ impl Session for RocksDbSession<'_> {
 
     fn scan(&mut self) -> Result<Seen> {
         let mut seen = Seen::default();
-        let mut rows = self.0.database.raw_iterator();
+        let mut rows = self.database.database.raw_iterator();
         rows.seek_to_first();
         while let Some(value) = rows.value() {
             seen.add(value);
@@ -188,9 +195,9 @@ impl Session for RocksDbSession<'_> {
     }
 
     fn range(&mut self, from: u64, count: u64) -> Result<Seen> {
-        let database = &self.0.database;
+        let database = &self.database.database;
         let mut seen = Seen::default();
-        let mut entries = database.raw_iterator_cf(self.0.index()?);
+        let mut entries = database.raw_iterator_cf(self.database.index()?);
         entries.seek(entry(from, 0));
         let end = entry(from + count, 0);
         let mut keys: Vec<Vec<u8>> = Vec::with_capacity(LOOKUPS);
