@@ -5,9 +5,11 @@ CARGO ?= cargo
 TEST_ARGUMENTS ?=
 # Rest of the command line of iolane demo.
 DEMO_ARGUMENTS ?=
+# The comparisons that make peers runs, each with its options.
+PEERS ?= commit get load scan range update oltp memory
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test kernel-test kernel-measure campaign bench lint doc
+.PHONY: help build demo test kernel-test kernel-measure campaign bench peers peers-test peers-lint lint doc
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,6 +43,17 @@ campaign: ## The store against power cuts, faults, flipped bits and kills: an ho
 
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched
+
+peers: ## The store beside InnoDB, SQLite, RocksDB, LMDB and redb: twenty minutes (docs/peers.md)
+	scripts/peers build --release
+	@set -e; for experiment in $(PEERS); do target/peers/release/iolane-peers $$experiment; done
+
+peers-test: ## Tests of that comparison, with tiny sizes
+	scripts/peers test --release -- --test-threads 1
+
+peers-lint: ## Format and clippy of that comparison
+	scripts/peers fmt --check
+	scripts/peers clippy --release --all-targets -- -D warnings
 
 lint: ## Format, clippy, documentation and house rules, each without a warning
 	$(CARGO) fmt --all --check

@@ -1,0 +1,155 @@
+//! Each sub-command once, with tiny sizes, on a directory of its own.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A directory below which nothing may be left.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let name = format!("iolane-peers-test-{name}-{}", std::process::id());
+        Place(PathBuf::from("/var/tmp").join(name))
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_iolane-peers"));
+        command
+            .args(arguments.split(' '))
+            .arg("--directory")
+            .arg(&self.0)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert!(!self.0.exists(), "{} is left", self.0.display());
+        }
+    }
+}
+
+/// Runs it and checks that all cases have a sample of each engine that was not
+/// left out, that no value is 0, and that nothing stays behind.
+fn run(name: &str, arguments: &str, cases: usize) {
+    let place = Place::new(name);
+    let arguments = format!("{arguments} --repeat 2 --seconds 0.1 --output-format json");
+    let output = place.command(&arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let skipped = document["skipped"].as_array().unwrap();
+    for engine in skipped {
+        // Only what needs packages of the system may be missing.
+        let kind = engine["engine"].as_str().unwrap();
+        assert!(matches!(kind, "innodb" | "rocksdb"), "{engine}");
+        let reason = engine["reason"].as_str().unwrap();
+        assert!(reason.contains("apt-get install"), "{engine}");
+        eprintln!("{kind} took no part: {reason}");
+    }
+    let found = document["cases"].as_array().unwrap();
+    assert_eq!(found.len(), cases, "{document:#}");
+    for case in found {
+        let engines = case["engines"].as_array().unwrap();
+        // What is compared with the disk itself is measured on iolane alone.
+        let name = case["case"].as_str().unwrap();
+        let expected = if name.contains("disk's own") {
+            1
+        } else {
+            6 - skipped.len()
+        };
+        assert_eq!(engines.len(), expected, "{case:#}");
+        for engine in engines {
+            let samples = engine["samples"].as_array().unwrap();
+            assert_eq!(samples.len(), 2);
+            // A table in the page cache needs no read: not every engine has
+            // a way past it, and a tiny one may be there again.
+            if case["case"] != "read from the disk" && name != "the scan" {
+                assert!(engine["value"]["min"].as_f64().unwrap() > 0.0, "{case:#}");
+            }
+        }
+        assert_eq!(engines[0]["ratio_to_iolane"]["median"], 1.0);
+    }
+}
+
+#[test]
+fn commits() {
+    run("commit", "commit --threads 1,2", 2);
+}
+
+#[test]
+fn cached_reads() {
+    run("get", "get --rows 2000", 4);
+}
+
+#[test]
+fn uncached_reads() {
+    run("uncached", "get --uncached --pool 5 --threads 1,2", 6);
+}
+
+#[test]
+fn loads() {
+    run("load", "load --rows 2000", 1);
+}
+
+#[test]
+fn scans() {
+    run("scan", "scan --pool 5", 3);
+}
+
+#[test]
+fn ranges() {
+    run("range", "range --pool 5 --rows 100", 3);
+}
+
+#[test]
+fn updates() {
+    run("update", "update --pool 5", 2);
+}
+
+#[test]
+fn short_transactions() {
+    run("oltp", "oltp --pool 5", 9);
+}
+
+#[test]
+fn memory() {
+    run("memory", "memory --pool 5", 2);
+}
+
+#[test]
+fn a_signal_ends_the_server_and_leaves_nothing() {
+    let place = Place::new("signal");
+    let arguments = "commit --engines iolane,innodb --seconds 3600";
+    let mut child = place.command(arguments).spawn().unwrap();
+    let number = child.id();
+    // Until databases are being made.
+    let until = Instant::now() + Duration::from_secs(60);
+    while !place.0.join(format!("run-{number}/iolane-commit")).exists() {
+        assert!(Instant::now() < until, "it does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(3));
+}
+
+#[test]
+fn bad_options_are_named() {
+    let place = Place::new("options");
+    for (arguments, said) in [
+        ("load --rows 0", "1 to 20000000 rows are possible"),
+        ("commit --seconds 0", "0.01 to 3600 seconds are possible"),
+        ("scan --pool 1", "5 to 1024 MiB are possible"),
+        ("commit --engines oracle", "oracle"),
+    ] {
+        let output = place.command(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(said));
+    }
+}
