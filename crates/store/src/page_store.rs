@@ -243,7 +243,7 @@ impl PageStore {
     /// the log, and redo at the next opening brings it back.
     pub fn close(mut self) -> Result<(), PagesError> {
         self.stop();
-        self.core.pool.failure.check()
+        self.check_failure()
     }
 
     fn stop(&mut self) {
@@ -252,6 +252,17 @@ impl PageStore {
             // It catches its own panics.
             let _ = flusher.join();
         }
+        // The memory goes back, and nothing of this store is under way when the
+        // next begins.
+        self.core.pool.settle();
+    }
+
+    /// Whether it can go on.
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`] once a write or a sync has failed.
+    pub fn check_failure(&self) -> Result<(), PagesError> {
+        self.core.pool.failure.check()
     }
 
     /// Waits until everything logged before `lsn` is durable.
