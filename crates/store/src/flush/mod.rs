@@ -202,6 +202,7 @@ impl Flusher {
             core.log
                 .make_durable(lsn)
                 .map_err(|error| error.to_string())?;
+            pool.files.raise_newest(lsn);
             let count = batch.len() as u64;
             self.write_twice(batch, demand.level)
                 .map_err(|error| error.to_string())?;
