@@ -33,12 +33,14 @@ kernel-measure: ## The kernel module beside the kernel's own schedulers, in a vi
 	scripts/kernel-measure
 
 # How much of each: a million power cuts, every operation of a longer workload
-# with every fault, more bits, 200 kills. Each test prints the seed that it took.
+# with every fault, more bits, kills, and histories. Each test prints the seed
+# that it took.
 campaign: export IOLANE_CRASH_IMAGES ?= 1000000
-campaign: export IOLANE_FAULT_RUNS ?= 100000
+campaign: export IOLANE_FAULT_STEPS ?= 300
 campaign: export IOLANE_FLIP_BITS ?= 200
-campaign: export IOLANE_KILL_ROUNDS ?= 200
-campaign: ## The store against power cuts, faults, flipped bits and kills: an hour or so
+campaign: export IOLANE_KILL_ROUNDS ?= 2000
+campaign: export IOLANE_HISTORIES ?= 200
+campaign: ## The store against power cuts, faults, flipped bits and kills: some hours
 	$(CARGO) test --locked --package iolane-store --no-fail-fast --test 'store_*' -- --nocapture
 
 bench: ## Cost of the scheduler core per request (criterion)

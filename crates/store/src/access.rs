@@ -4,7 +4,8 @@
 //! 1. Nobody waits for I/O while holding a latch. A page that is not in memory
 //!    is a [`Miss`]: drop every latch, [`Pages::load`] it, start over.
 //! 2. Latches are taken from the root down; siblings from left to right, under
-//!    their parent's exclusive latch; then segment pages, then extent pages.
+//!    their parent's exclusive latch. Pages that record who has which page come
+//!    after all others, as a mini-transaction commits, by ascending number.
 //! 3. A mini-transaction fails only before its first change.
 
 pub mod memory;

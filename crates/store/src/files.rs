@@ -1,18 +1,22 @@
 //! The files that pages live in.
 
 use crate::flush::Doublewrite;
-use crate::ids::PageId;
+use crate::ids::{Lsn, PageId};
 use crate::page::header;
 use crate::policy::{IoPolicy, Role};
 use iolane::{Completion, File, Level};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All tablespaces' files, and the area with copies of what was written last.
 pub(crate) struct PageFiles {
     page_bytes: usize,
     pub(crate) policy: IoPolicy,
     spaces: RwLock<HashMap<u32, File>>,
+    /// No page in a file has a later change: as far as the log went when it was
+    /// opened, or the flusher has come since.
+    newest: AtomicU64,
     pub(crate) doublewrite: Doublewrite,
     /// Held while pages are written to their places, in a batch or to repair
     /// one.
@@ -20,11 +24,18 @@ pub(crate) struct PageFiles {
 }
 
 impl PageFiles {
-    pub(crate) fn new(page_bytes: usize, doublewrite: Doublewrite, policy: IoPolicy) -> PageFiles {
+    /// For a log that ends at `newest`.
+    pub(crate) fn new(
+        page_bytes: usize,
+        doublewrite: Doublewrite,
+        policy: IoPolicy,
+        newest: Lsn,
+    ) -> PageFiles {
         PageFiles {
             page_bytes,
             policy,
             spaces: RwLock::default(),
+            newest: AtomicU64::new(newest.0),
             doublewrite,
             in_place: Mutex::new(()),
         }
@@ -32,6 +43,19 @@ impl PageFiles {
 
     pub(crate) fn add(&self, space: u32, file: File) {
         self.spaces.write().insert(space, file);
+    }
+
+    /// Pages with changes up to `lsn`, which the log has, will be written.
+    pub(crate) fn raise_newest(&self, lsn: Lsn) {
+        self.newest.fetch_max(lsn.0, Ordering::AcqRel);
+    }
+
+    /// Whether the log knows all that happened to a page.
+    fn check_age(&self, page: &[u8], file: &File) -> Result<(), String> {
+        let newest = Lsn(self.newest.load(Ordering::Acquire));
+        too_new(page, newest).map_or(Ok(()), |reason| {
+            Err(format!("{}: {reason}", file.path().display()))
+        })
     }
 
     pub(crate) fn remove(&self, space: u32) -> Option<File> {
@@ -75,7 +99,7 @@ impl PageFiles {
                 format!("{} ends before it", file.path().display())
             }
             Ok(_) => match header::check(page, id) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return self.check_age(page, file),
                 Err(fault) => format!("{}: {fault}", file.path().display()),
             },
         };
@@ -86,7 +110,7 @@ impl PageFiles {
             return Ok(());
         }
         match self.doublewrite.copy(id, page) {
-            Ok(true) => {}
+            Ok(true) => self.check_age(page, file)?,
             Ok(false) => return Err(format!("{fault}; there is no copy of it")),
             Err(error) => return Err(format!("{fault}; its copy: {error}")),
         }
@@ -94,4 +118,16 @@ impl PageFiles {
             .and_then(|_| file.sync_data(Level::Foreground))
             .map_err(|error| format!("{fault}; repairing it: {error}"))
     }
+}
+
+/// What is wrong with a page whose last change lies behind `newest`. Its log
+/// has lost its end, or is another's: redo would go on from what never was.
+pub(crate) fn too_new(page: &[u8], newest: Lsn) -> Option<String> {
+    let lsn = header::lsn(page);
+    (lsn > newest).then(|| {
+        format!(
+            "it was changed at {lsn} of the log, which ends at {newest}: the log has lost its end, \
+             or files of different times are mixed; restore a backup"
+        )
+    })
 }

@@ -170,7 +170,7 @@ impl PageStore {
         let log = log.map_err(|source| in_log(&log_path, source))?;
         space::sync_directory(names, directory)?;
 
-        let files = PageFiles::new(page_bytes, doublewrite, options.io);
+        let files = PageFiles::new(page_bytes, doublewrite, options.io, log.end());
         files.add(SYSTEM_SPACE, system);
         let store = start(engine, directory, options, page_bytes, store, files, log)?;
         store
@@ -217,12 +217,12 @@ impl PageStore {
             let source = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(StoreError::system(&path, source));
         }
-        let restored = doublewrite.restore(|space| {
+        let restored = doublewrite.restore(log.end(), |space| {
             let mut all = found.iter();
             all.find(|found| found.space == space)
                 .map(|found| found.file.clone())
         })?;
-        let files = PageFiles::new(page_bytes, doublewrite, options.io);
+        let files = PageFiles::new(page_bytes, doublewrite, options.io, log.end());
         for found in &found {
             files.add(found.space, found.file.clone());
         }
@@ -243,7 +243,7 @@ impl PageStore {
     /// the log, and redo at the next opening brings it back.
     pub fn close(mut self) -> Result<(), PagesError> {
         self.stop();
-        self.core.pool.failure.check()
+        self.check_failure()
     }
 
     fn stop(&mut self) {
@@ -252,6 +252,17 @@ impl PageStore {
             // It catches its own panics.
             let _ = flusher.join();
         }
+        // The memory goes back, and nothing of this store is under way when the
+        // next begins.
+        self.core.pool.settle();
+    }
+
+    /// Whether it can go on.
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`] once a write or a sync has failed.
+    pub fn check_failure(&self) -> Result<(), PagesError> {
+        self.core.pool.failure.check()
     }
 
     /// Waits until everything logged before `lsn` is durable.

@@ -328,10 +328,12 @@ impl Store {
     /// all that did not wait for it.
     ///
     /// # Errors
-    /// [`Error::Pages`].
+    /// [`Error::Pages`], also when there was nothing to do and the store has
+    /// failed.
     pub fn sync(&self) -> Result<(), Error> {
         let pages = &self.system.backing;
-        Ok(pages.make_durable(pages.log().end())?)
+        pages.make_durable(pages.log().end())?;
+        Ok(pages.check_failure()?)
     }
 
     /// Walks everything: pages and their checksums, the order of trees, rows

@@ -10,6 +10,7 @@
 //! recovery then writes comes in a later batch, with changes no newer.
 
 use crate::error::StoreError;
+use crate::files::too_new;
 use crate::ids::{Lsn, PageId};
 use crate::page::header::{self, get_u32, get_u64};
 use iolane::{Buffer, Error, File, Level, Operation, Pending};
@@ -222,8 +223,13 @@ impl Doublewrite {
     }
 
     /// Brings pages in order whose writing a crash may have cut short; `file`
-    /// names the files. Returns how many it wrote.
-    pub(crate) fn restore(&self, file: impl Fn(u32) -> Option<File>) -> Result<u64, StoreError> {
+    /// names the files, and `newest` is where the log ends. Returns how many it
+    /// wrote.
+    pub(crate) fn restore(
+        &self,
+        newest: Lsn,
+        file: impl Fn(u32) -> Option<File>,
+    ) -> Result<u64, StoreError> {
         let mut copies: Vec<PageId> = {
             let state = self.state.lock();
             let halves = state.halves.iter();
@@ -250,6 +256,11 @@ impl Doublewrite {
                 && header::check(&place, id).is_ok();
             if whole && header::lsn(&place) >= header::lsn(&copy) {
                 continue;
+            }
+            if let Some(reason) = too_new(&copy, newest) {
+                let reason = format!("the copy of {id}: {reason}");
+                let path = self.file.path().to_owned();
+                return Err(StoreError::Damaged { path, reason });
             }
             file.write_at(&copy, offset, Level::Foreground)?;
             restored += 1;

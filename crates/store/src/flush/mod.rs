@@ -202,6 +202,7 @@ impl Flusher {
             core.log
                 .make_durable(lsn)
                 .map_err(|error| error.to_string())?;
+            pool.files.raise_newest(lsn);
             let count = batch.len() as u64;
             self.write_twice(batch, demand.level)
                 .map_err(|error| error.to_string())?;
@@ -257,8 +258,14 @@ impl Flusher {
             };
             let mut requests = file.device().batch();
             for ((id, _), buffer) in same.iter().zip(taken) {
-                let request = requests.write(&file, buffer, files.offset(*id), level);
-                pending.push(request.map_err(|refused| refused.error)?);
+                match requests.write(&file, buffer, files.offset(*id), level) {
+                    Ok(request) => pending.push(request),
+                    Err(refused) => {
+                        drop(requests);
+                        let _ = self.wait_written(pending, &mut level);
+                        return Err(refused.error);
+                    }
+                }
             }
             requests.submit();
             touched.push(file);
@@ -285,8 +292,9 @@ impl Flusher {
         self.wait_all(pending, level, |done| done.result.map(|_| done.buffer))
     }
 
-    /// Waits for all; promotes what is left when a thread begins to wait for
-    /// frames or log room.
+    /// Waits for all, also when one fails: what is still under way would
+    /// overwrite what the store writes once it is opened again. Promotes what
+    /// is left when a thread begins to wait for frames or log room.
     fn wait_all<B: Unpin, T>(
         &self,
         pending: Vec<Pending<B>>,
@@ -296,12 +304,16 @@ impl Flusher {
         let mut context = Context::from_waker(&self.waker);
         let mut pending: Vec<Option<Pending<B>>> = pending.into_iter().map(Some).collect();
         let mut finished = Vec::with_capacity(pending.len());
+        let mut failed = None;
         for index in 0..pending.len() {
             loop {
                 let first = pending[index].as_mut().expect("taken once");
                 if let Poll::Ready(done) = Pin::new(first).poll(&mut context) {
                     pending[index] = None;
-                    finished.push(finish(done)?);
+                    match finish(done) {
+                        Ok(done) => finished.push(done),
+                        Err(error) => failed = failed.or(Some(error)),
+                    }
                     break;
                 }
                 self.core.bell.wait(TICK);
@@ -314,7 +326,7 @@ impl Flusher {
                 }
             }
         }
-        Ok(finished)
+        failed.map_or(Ok(finished), Err)
     }
 
     /// Lets the log forget what has reached its place.

@@ -9,6 +9,7 @@
 //! | `dirty` | which pages must be written, by age |
 //! | `supply` | free frames: eviction, waiting for the flusher |
 //! | `load` | reads, one and many |
+//! | `settle` | the end: nothing is under way any more |
 //!
 //! Order of locks, from the first to the last: a page latch, the replacement
 //! queues, a shard of the table, a reading's state, the list of free frames.
@@ -22,6 +23,7 @@ mod model;
 mod primitives;
 mod reading;
 mod replacement;
+mod settle;
 mod supply;
 mod table;
 

@@ -17,6 +17,9 @@ use crate::policy::Role;
 use iolane::{Buffer, Engine, File, Level, OpenOptions};
 use std::path::{Path, PathBuf};
 
+/// Pages of a new tablespace that stay in memory: its header, which pages are
+/// in use, and its segments.
+const NEW_PINNED: usize = 3;
 /// Ending of a tablespace's file.
 pub(crate) const FILE_SUFFIX: &str = ".ts";
 /// Ending while it is being made: not a tablespace yet.
@@ -213,6 +216,8 @@ impl Core {
         if self.names.exists(&path) {
             return Err(StoreError::Exists { path });
         }
+        // Before there is a file: one that is there must be opened each time.
+        self.expect_room_for(NEW_PINNED)?;
         let system = PageId::new(SYSTEM_SPACE, HEADER_PAGE);
         let mut mini = self.begin_plain(0)?;
         mini.exclusive(system).expect("space pages stay in memory");
@@ -314,15 +319,21 @@ impl Core {
     }
 
     fn pin(&self, id: PageId) -> Result<crate::pool::SharedPage<'_>, StoreError> {
-        if !self.pool.may_pin(1) {
-            let frames = self.pool.frames().len();
-            return Err(StoreError::Pool(crate::pool::PoolError::TooSmall {
-                pages: frames,
-                needed: frames * 2,
-                page_bytes: self.pool.page_bytes(),
-            }));
-        }
+        self.expect_room_for(1)?;
         Ok(self.pool.load_pinned(id)?)
+    }
+
+    /// Whether so many more pages may stay in memory for good.
+    fn expect_room_for(&self, pages: usize) -> Result<(), StoreError> {
+        if self.pool.may_pin(pages) {
+            return Ok(());
+        }
+        let frames = self.pool.frames().len();
+        Err(StoreError::Pool(crate::pool::PoolError::TooSmall {
+            pages: frames,
+            needed: frames * 2,
+            page_bytes: self.pool.page_bytes(),
+        }))
     }
 
     /// The tablespaces, by number.

@@ -56,6 +56,15 @@ impl Writer<'_> {
 ///
 /// For one thread at a time. Readers wait for nobody; a change waits for
 /// whoever has changed the same row and not ended.
+///
+/// Snapshots allow write skew: of two that read the same rows and change
+/// different ones, both commit. Where that must not be, change (to the same
+/// values) what the decision depends on: then one of them is refused.
+///
+/// One that is never dropped ([`std::mem::forget`]) keeps its rows locked, its
+/// undo slot taken and all versions since its view, until the store is opened
+/// again: that rolls it back. Others wait for its rows as long as
+/// `lock_timeout` says.
 pub struct Transaction<'s, B: Backing = PageStore> {
     pub(super) system: &'s System<B>,
     /// Closed after what it protects was read.
