@@ -10,8 +10,10 @@ use crate::ids::{Lsn, PageId};
 use crate::names::DirectoryLock;
 use crate::page::header::{self, PageKind};
 use crate::page_store::{PageStore, PageStoreOptions, PageStoreStatistics};
+use crate::policy::Role;
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::SYSTEM_SPACE;
+use crate::stream::StreamStatistics;
 use crate::system::{System, SystemOptions};
 use crate::txn::{Durability, Error, Transaction};
 use iolane::Engine;
@@ -349,6 +351,12 @@ impl Store {
     /// What opening it had to do: redo, and transactions rolled back.
     pub fn recovery(&self) -> (&RecoveryReport, u32) {
         (&self.report, self.rolled_back)
+    }
+
+    /// What the streams of pages of a role did: how much was read ahead, and how
+    /// often that was not far enough.
+    pub fn stream_statistics(&self, role: Role) -> StreamStatistics {
+        self.system.backing.stream_statistics(role)
     }
 
     /// Counts of all that happened since it was opened.
