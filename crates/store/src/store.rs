@@ -7,6 +7,7 @@ use crate::check::CheckReport;
 use crate::data::{Row, TableSchema};
 use crate::error::StoreError;
 use crate::ids::{Lsn, PageId};
+use crate::ledger::Ledger;
 use crate::names::DirectoryLock;
 use crate::page::header::{self, PageKind};
 use crate::page_store::{PageStore, PageStoreOptions, PageStoreStatistics};
@@ -14,7 +15,7 @@ use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::SYSTEM_SPACE;
 use crate::system::{System, SystemOptions};
 use crate::txn::{Durability, Error, Transaction};
-use iolane::Engine;
+use iolane::{Engine, Outstanding};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -347,6 +348,18 @@ impl Store {
     /// What opening it had to do: redo, and transactions rolled back.
     pub fn recovery(&self) -> (&RecoveryReport, u32) {
         (&self.report, self.rolled_back)
+    }
+
+    /// Who used the device that the store's directory lies on: requests, bytes
+    /// and times by role and level, distributions of outstanding requests.
+    pub fn ledger(&self) -> Ledger {
+        self.system.backing.ledger()
+    }
+
+    /// How many requests were outstanding: the part of the ledger that is
+    /// cheap enough to be looked at all the time.
+    pub fn outstanding(&self) -> Outstanding {
+        self.system.backing.outstanding()
     }
 
     /// Counts of all that happened since it was opened.
