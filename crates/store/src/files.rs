@@ -2,6 +2,7 @@
 
 use crate::flush::Doublewrite;
 use crate::ids::{Lsn, PageId};
+use crate::ledger::{FileClass, tag};
 use crate::page::header;
 use crate::policy::{IoPolicy, Role};
 use iolane::{Completion, File, Level};
@@ -42,6 +43,7 @@ impl PageFiles {
     }
 
     pub(crate) fn add(&self, space: u32, file: File) {
+        let file = file.tagged(tag(Role::Space, FileClass::Data));
         self.spaces.write().insert(space, file);
     }
 
@@ -67,8 +69,10 @@ impl PageFiles {
     }
 
     /// A tablespace's file for requests of a role.
-    pub(crate) fn for_role(&self, space: u32, _role: Role) -> Option<File> {
-        self.get(space)
+    pub(crate) fn for_role(&self, space: u32, role: Role) -> Option<File> {
+        let spaces = self.spaces.read();
+        let file = spaces.get(&space)?;
+        Some(file.tagged(tag(role, FileClass::Data)))
     }
 
     /// Where a page begins in its file.

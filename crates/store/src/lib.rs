@@ -12,7 +12,7 @@
 //! | [`access`] | the contract between what is above and below: latches, mini-transactions |
 //! | [`PageStore`], `pool`, `mini`, `space`, `flush`, `recovery` | pages in memory and in files |
 //! | `stream` | reading pages ahead of whoever knows which come next |
-//! | `policy` | who does I/O, how urgently and how eagerly |
+//! | `policy`, `ledger` | who does I/O, how urgently and how eagerly; what came of it |
 //! | [`log`] | the redo log |
 //! | [`page`] | what stands in a page, and how it changes |
 #![deny(unsafe_code)]
@@ -32,6 +32,7 @@ mod failure;
 mod files;
 mod flush;
 pub mod ids;
+mod ledger;
 mod load;
 pub mod log;
 mod master;
@@ -56,6 +57,7 @@ mod undo;
 pub use check::{CheckReport, Finding};
 pub use error::StoreError;
 pub use flush::FlushStatistics;
+pub use ledger::{FileClass, Ledger};
 pub use mini::Mini;
 pub use names::{DirectoryLock, Names, SystemNames};
 pub use page_store::{

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::files::PageFiles;
 use crate::flush::{Doublewrite, FlushStatistics, Flusher};
 use crate::ids::{Lsn, PAGE_BYTES_DEFAULT, PageId, SegmentId};
+use crate::ledger::{FileClass, Ledger, tag};
 use crate::log::{Log, LogError};
 use crate::mini::Mini;
 use crate::names::{Names, SystemNames};
@@ -17,7 +18,7 @@ use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
 use crate::stream::{ReadAhead, StreamStatistics};
-use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions};
+use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions, Outstanding, Tag};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +30,7 @@ use std::thread::JoinHandle;
 pub const LOG_FILE: &str = "redo.log";
 /// Name of the doublewrite area's file.
 pub const DOUBLEWRITE_FILE: &str = "doublewrite";
+const LOG_TAG: Tag = tag(Role::Log, FileClass::Log);
 /// Smallest and largest page.
 const PAGE_BYTES: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
 /// Mini-transactions of this many new pages, four at a time, must fit the log.
@@ -166,7 +168,7 @@ impl PageStore {
         let mut open = Log::open_options();
         open.create_new(true)
             .size(Log::file_bytes(options.log_bytes));
-        let file = engine.open(&log_path, &open)?;
+        let file = engine.open(&log_path, &open)?.tagged(LOG_TAG);
         let log = Log::create(file, options.log_bytes, store, Lsn(0));
         let log = log.map_err(|source| in_log(&log_path, source))?;
         space::sync_directory(names, directory)?;
@@ -198,6 +200,7 @@ impl PageStore {
         let doublewrite = Doublewrite::open(area, page_bytes, store)?;
         let log_path = directory.join(LOG_FILE);
         let file = engine.open(&log_path, &Log::open_options())?;
+        let file = file.tagged(LOG_TAG);
         let (log, scan) = Log::open(file).map_err(|source| in_log(&log_path, source))?;
         if log.store() != store {
             return Err(StoreError::OtherStore { path: log_path });
@@ -345,6 +348,17 @@ impl PageStore {
         self.core.streams.statistics(role)
     }
 
+    /// Who used the device that the store's directory lies on.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::new(self.core.log.device().statistics())
+    }
+
+    /// How many requests were outstanding: a part of the ledger that is cheap
+    /// enough to be looked at all the time.
+    pub fn outstanding(&self) -> Outstanding {
+        self.core.log.device().outstanding()
+    }
+
     /// Counts of all that happened since it was opened.
     pub fn statistics(&self) -> PageStoreStatistics {
         let core = &self.core;
@@ -431,7 +445,8 @@ fn open_doublewrite(
             .truncate(true)
             .size(Doublewrite::file_bytes(page_bytes));
     }
-    Ok(engine.open(directory.join(DOUBLEWRITE_FILE), &options)?)
+    let area = engine.open(directory.join(DOUBLEWRITE_FILE), &options)?;
+    Ok(area.tagged(tag(Role::Recovery, FileClass::Doublewrite)))
 }
 
 /// Page size and number of the store.

@@ -7,6 +7,7 @@ use crate::check::CheckReport;
 use crate::data::{Row, TableSchema};
 use crate::error::StoreError;
 use crate::ids::{Lsn, PageId};
+use crate::ledger::Ledger;
 use crate::names::DirectoryLock;
 use crate::page::header::{self, PageKind};
 use crate::page_store::{PageStore, PageStoreOptions, PageStoreStatistics};
@@ -16,7 +17,7 @@ use crate::space::SYSTEM_SPACE;
 use crate::stream::StreamStatistics;
 use crate::system::{System, SystemOptions};
 use crate::txn::{Durability, Error, Transaction};
-use iolane::Engine;
+use iolane::{Engine, Outstanding};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -357,6 +358,18 @@ impl Store {
     /// often that was not far enough.
     pub fn stream_statistics(&self, role: Role) -> StreamStatistics {
         self.system.backing.stream_statistics(role)
+    }
+
+    /// Who used the device that the store's directory lies on: requests, bytes
+    /// and times by role and level, distributions of outstanding requests.
+    pub fn ledger(&self) -> Ledger {
+        self.system.backing.ledger()
+    }
+
+    /// How many requests were outstanding: the part of the ledger that is
+    /// cheap enough to be looked at all the time.
+    pub fn outstanding(&self) -> Outstanding {
+        self.system.backing.outstanding()
     }
 
     /// Counts of all that happened since it was opened.

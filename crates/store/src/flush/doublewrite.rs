@@ -12,7 +12,9 @@
 use crate::error::StoreError;
 use crate::files::too_new;
 use crate::ids::{Lsn, PageId};
+use crate::ledger::{FileClass, tag};
 use crate::page::header::{self, get_u32, get_u64};
+use crate::policy::Role;
 use iolane::{Buffer, Error, File, Level, Operation, Pending};
 use parking_lot::Mutex;
 
@@ -135,6 +137,7 @@ impl Doublewrite {
         &self,
         batch: Vec<Outgoing>,
         mut head: Buffer,
+        role: Role,
         level: Level,
     ) -> Result<Vec<Pending<Buffer>>, Error> {
         assert!(batch.len() <= BATCH_PAGES, "a batch of {}", batch.len());
@@ -152,23 +155,28 @@ impl Doublewrite {
         };
         fill_head(&mut head, sequence, &batch);
         let offset = half_offset(number, self.page_bytes);
-        let mut requests = self.file.device().batch();
+        let file = self.file_for(role);
+        let mut requests = file.device().batch();
         let mut pending = Vec::with_capacity(batch.len() + 1);
         let buffers = batch.into_iter().map(|(_, buffer)| buffer);
         for (index, buffer) in buffers.enumerate() {
             let at = offset + ((1 + index) * self.page_bytes) as u64;
-            let request = requests.write(&self.file, buffer, at, level);
+            let request = requests.write(&file, buffer, at, level);
             pending.push(request.map_err(|refused| refused.error)?);
         }
-        let request = requests.write(&self.file, head, offset, level);
+        let request = requests.write(&file, head, offset, level);
         pending.push(request.map_err(|refused| refused.error)?);
         requests.submit();
         Ok(pending)
     }
 
+    fn file_for(&self, role: Role) -> File {
+        self.file.tagged(tag(role, FileClass::Doublewrite))
+    }
+
     /// Submits the sync that makes the batch count.
-    pub(crate) fn submit_sync(&self, level: Level) -> Result<Pending<()>, Error> {
-        let request = self.file.submit_sync(Operation::SyncData, level);
+    pub(crate) fn submit_sync(&self, role: Role, level: Level) -> Result<Pending<()>, Error> {
+        let request = self.file_for(role).submit_sync(Operation::SyncData, level);
         request.map_err(|refused| refused.error)
     }
 

@@ -17,6 +17,7 @@ pub(crate) use doublewrite::{BATCH_PAGES, Doublewrite};
 use crate::core::Core;
 use crate::ids::{Lsn, PageId};
 use crate::page::header;
+use crate::policy::Role;
 use doublewrite::Outgoing;
 use iolane::{Buffer, Completion, Error, File, Level, Operation, Pending};
 use std::future::Future;
@@ -86,6 +87,17 @@ struct Demand {
     /// How many of these, at the beginning, come from the cleaning list.
     cleaning: usize,
     level: Level,
+}
+
+impl Demand {
+    /// What most of it is for.
+    fn role(&self) -> Role {
+        if 2 * self.cleaning > self.frames.len() {
+            Role::Preflush
+        } else {
+            Role::Checkpoint
+        }
+    }
 }
 
 impl Flusher {
@@ -204,7 +216,7 @@ impl Flusher {
                 .map_err(|error| error.to_string())?;
             pool.files.raise_newest(lsn);
             let count = batch.len() as u64;
-            self.write_twice(batch, demand.level)
+            self.write_twice(batch, demand.role(), demand.level)
                 .map_err(|error| error.to_string())?;
             core.flushed.pages.fetch_add(count, Ordering::Relaxed);
             core.flushed.batches.fetch_add(1, Ordering::Relaxed);
@@ -231,7 +243,12 @@ impl Flusher {
     }
 
     /// To the doublewrite area, then to their places, each made durable.
-    fn write_twice(&mut self, batch: Vec<Outgoing>, mut level: Level) -> Result<(), Error> {
+    fn write_twice(
+        &mut self,
+        batch: Vec<Outgoing>,
+        role: Role,
+        mut level: Level,
+    ) -> Result<(), Error> {
         let core = Arc::clone(&self.core);
         let files = &core.pool.files;
         let _no_repairs = files.in_place.lock();
@@ -240,10 +257,10 @@ impl Flusher {
             .map(|(id, page)| (*id, header::lsn(page)))
             .collect();
         let head = self.head.take().expect("given back after each batch");
-        let pending = files.doublewrite.submit(batch, head, level)?;
+        let pending = files.doublewrite.submit(batch, head, role, level)?;
         let mut buffers = self.wait_written(pending, &mut level)?;
         self.head = buffers.pop();
-        let sync = files.doublewrite.submit_sync(level)?;
+        let sync = files.doublewrite.submit_sync(role, level)?;
         self.wait_all(vec![sync], &mut level, |done| done.result.map(|_| ()))?;
 
         let mut pending = Vec::with_capacity(ids.len());
@@ -251,7 +268,7 @@ impl Flusher {
         let mut buffers = buffers.into_iter();
         for same in ids.chunk_by(|(a, _), (b, _)| a.space == b.space) {
             let taken = buffers.by_ref().take(same.len());
-            let Some(file) = files.get(same[0].0.space) else {
+            let Some(file) = files.for_role(same[0].0.space, role) else {
                 // Dropped meanwhile.
                 self.staging.extend(taken);
                 continue;

@@ -21,7 +21,7 @@ pub use scan::{LogRecord, LogScan};
 use crate::ids::Lsn;
 use circle::{BLOCK, Circle};
 use header::{BLOCK_BYTES, CIRCLE, Header};
-use iolane::{Buffer, File, Level};
+use iolane::{Buffer, Device, File, Level};
 use record::HEAD;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -263,6 +263,11 @@ impl Log {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device that its file lies on.
+    pub(crate) fn device(&self) -> Device {
+        self.circle.file().device()
     }
 
     /// The store's number, as given to [`create`](Log::create).

@@ -35,11 +35,18 @@ fn image(lsn: u64, filling: u8) -> Buffer {
 fn write(area: &Doublewrite, lsn: u64, filling: u8) -> usize {
     let page = image(lsn, filling);
     let head = Buffer::new(PAGE_BYTES);
-    let pending = area.submit(vec![(PAGE, page)], head, Level::Background);
+    let pending = area.submit(
+        vec![(PAGE, page)],
+        head,
+        Role::Checkpoint,
+        Level::Background,
+    );
     for request in pending.unwrap() {
         request.wait().result.unwrap();
     }
-    let sync = area.submit_sync(Level::Background).unwrap();
+    let sync = area
+        .submit_sync(Role::Checkpoint, Level::Background)
+        .unwrap();
     sync.wait().result.unwrap();
     area.finished(vec![(PAGE, Lsn(lsn))]);
     let state = area.state.lock();
