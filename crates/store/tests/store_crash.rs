@@ -292,7 +292,7 @@ fn cut_the_power(seed: u64, steps: u64, images: u64) {
     let cut_short = [Phase::ListAlone, Phase::TornList];
     let seen = |cuts, phase| tally.get(&(cuts, phase)).is_some_and(|count| *count > 0);
     // Otherwise it does not show what it is for.
-    if images >= 2000 {
+    if images >= 10_000 {
         assert!(cut_short.iter().all(|phase| seen(1, *phase)));
         assert!(seen(2, Phase::Whole) && seen(3, Phase::Whole));
     }
