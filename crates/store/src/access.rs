@@ -11,6 +11,7 @@ pub mod memory;
 
 use crate::ids::{Lsn, PageId, SegmentId};
 use crate::page::Op;
+use crate::stream::ReadAhead;
 use std::ops::Deref;
 
 /// A page that must be read first.
@@ -71,6 +72,11 @@ pub trait Pages: Send + Sync {
     /// # Errors
     /// [`PagesError`].
     fn load(&self, miss: Miss) -> Result<(), PagesError>;
+
+    /// What reads pages ahead of need; `None` where none are ever missing.
+    fn read_ahead(&self) -> Option<ReadAhead<'_>> {
+        None
+    }
 
     /// Begins a mini-transaction that may allocate up to `pages` pages in each
     /// of `segments`. Makes room for them and for its log first, and may wait

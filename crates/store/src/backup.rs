@@ -7,9 +7,10 @@
 
 use crate::data::TableSchema;
 use crate::error::StoreError;
+use crate::policy::Role;
 use crate::store::{Store, StoreOptions};
 use crate::tree::Direction;
-use crate::txn::Error;
+use crate::txn::{Error, Transaction};
 use std::path::{Path, PathBuf};
 
 /// Ending of the directory's name until the copy is complete.
@@ -65,7 +66,7 @@ impl Store {
 
     /// Copies all rows of a snapshot.
     fn copy_to(&self, copy: &Store) -> Result<u64, Error> {
-        let mut transaction = self.begin();
+        let mut transaction = Transaction::begin_as(&self.system, Role::Backup);
         let tables = self.tables();
         // Once it has looked at a table, that cannot be dropped.
         let mut kept: Vec<TableSchema> = Vec::with_capacity(tables.len());

@@ -11,6 +11,8 @@ mod rows;
 use crate::access::PagesError;
 use crate::backing::Backing;
 use crate::overflow::OverflowRef;
+use crate::policy::Role;
+use crate::stream::{BEGIN_EXTENTS, LeafAhead, acting_as};
 use crate::system::System;
 use crate::tree::Tree;
 use crate::txn::Error;
@@ -105,6 +107,7 @@ impl<B: Backing> System<B> {
     /// it ends.
     pub(crate) fn check(&self) -> Result<CheckReport, Error> {
         let mut report = CheckReport::default();
+        let _reads = acting_as(Role::Check);
         let _no_tables_come = self.catalog.lock();
         let running = self.purge.running.lock();
         // What remains then is there for a reason.
@@ -193,7 +196,8 @@ impl<B: Backing> System<B> {
         others: &[u32],
         report: &mut CheckReport,
     ) -> Result<(), Error> {
-        let mut found = tree.check(&self.backing)?;
+        let mut ahead = LeafAhead::new(&self.backing, Role::Check, BEGIN_EXTENTS);
+        let mut found = tree.check_watched(&self.backing, &mut ahead)?;
         for finding in &found.findings {
             report.note(place, finding);
         }

@@ -11,6 +11,7 @@
 //! | [`tree`], [`overflow`], [`data`] | records by key, long values; values, keys and rows as bytes |
 //! | [`access`] | the contract between what is above and below: latches, mini-transactions |
 //! | [`PageStore`], `pool`, `mini`, `space`, `flush`, `recovery` | pages in memory and in files |
+//! | `stream` | reading pages ahead of whoever knows which come next |
 //! | `policy`, `ledger` | who does I/O, how urgently and how eagerly; what came of it |
 //! | [`log`] | the redo log |
 //! | [`page`] | what stands in a page, and how it changes |
@@ -45,6 +46,7 @@ mod pool;
 mod recovery;
 mod space;
 mod store;
+mod stream;
 mod sync;
 mod system;
 mod table;
@@ -66,6 +68,7 @@ pub use pool::{POOL_PAGES_MIN, PoolError, PoolStatistics, SharedPage};
 pub use recovery::{RecoveryProgress, RecoveryReport};
 pub use space::SpaceStatistics;
 pub use store::{Store, StoreOptions, StoreStatistics};
+pub use stream::{ReadAhead, StreamStatistics};
 pub use table::ROW_BYTES_MAX;
 pub use tree::Direction;
 pub use txn::{Durability, Error, Rows, Savepoint, Transaction};

@@ -17,6 +17,7 @@ use crate::pool::{Pool, PoolStatistics, SharedPage};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
+use crate::stream::{ReadAhead, StreamStatistics};
 use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions, Outstanding, Tag};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -276,7 +277,7 @@ impl PageStore {
     /// no more are. Returns at once unless the engine's queue of its level is
     /// full.
     pub fn prefetch(&self, ids: &[PageId], role: Role) -> usize {
-        self.core.pool.prefetch(ids, role)
+        self.core.pool.prefetch(ids, role, None).reads
     }
 
     /// Makes an empty tablespace, durable when this returns; gives its number.
@@ -342,6 +343,11 @@ impl PageStore {
         self.core.log.device().outstanding()
     }
 
+    /// What the streams of pages of a role did.
+    pub fn stream_statistics(&self, role: Role) -> StreamStatistics {
+        self.core.streams.statistics(role)
+    }
+
     /// Counts of all that happened since it was opened.
     pub fn statistics(&self) -> PageStoreStatistics {
         let core = &self.core;
@@ -375,7 +381,13 @@ impl Pages for PageStore {
 
     fn load(&self, miss: Miss) -> Result<(), PagesError> {
         self.core.pool.failure.check()?;
-        self.core.pool.load(miss.0)
+        self.core.pool.load(miss.0)?;
+        ReadAhead(&self.core).guess();
+        Ok(())
+    }
+
+    fn read_ahead(&self) -> Option<ReadAhead<'_>> {
+        Some(ReadAhead(&self.core))
     }
 
     fn begin(&self, segments: &[SegmentId], pages: u32) -> Result<Mini<'_>, PagesError> {

@@ -11,8 +11,10 @@ use crate::ledger::Ledger;
 use crate::names::DirectoryLock;
 use crate::page::header::{self, PageKind};
 use crate::page_store::{PageStore, PageStoreOptions, PageStoreStatistics};
+use crate::policy::Role;
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::SYSTEM_SPACE;
+use crate::stream::StreamStatistics;
 use crate::system::{System, SystemOptions};
 use crate::txn::{Durability, Error, Transaction};
 use iolane::{Engine, Outstanding};
@@ -360,6 +362,12 @@ impl Store {
     /// cheap enough to be looked at all the time.
     pub fn outstanding(&self) -> Outstanding {
         self.system.backing.outstanding()
+    }
+
+    /// What the streams of pages of a role did: how much was read ahead, and how
+    /// often that was not far enough.
+    pub fn stream_statistics(&self, role: Role) -> StreamStatistics {
+        self.system.backing.stream_statistics(role)
     }
 
     /// Counts of all that happened since it was opened.

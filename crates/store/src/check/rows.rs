@@ -3,18 +3,21 @@
 use super::{CheckReport, UndoSeen};
 use crate::backing::Backing;
 use crate::overflow::OverflowRef;
+use crate::policy::Role;
+use crate::stream::{BEGIN_EXTENTS, EntryRows, LeafAhead};
 use crate::system::System;
-use crate::table::{SecondaryIndex, Table};
+use crate::table::Table;
 use crate::tree::Direction;
 use crate::txn::version::{Version, VersionRef};
 use crate::txn::{Error, View};
 use std::collections::HashSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 impl<B: Backing> System<B> {
     pub(super) fn check_table(
         &self,
-        table: &Table,
+        table: &Arc<Table>,
         undo: &UndoSeen,
         report: &mut CheckReport,
     ) -> Result<(), Error> {
@@ -48,9 +51,9 @@ impl<B: Backing> System<B> {
             pages,
             report,
         );
-        for index in &table.indexes {
+        for (position, index) in table.indexes.iter().enumerate() {
             let place = format!("{place}, index {}", index.name);
-            if let Err(error) = self.check_entries(&place, table, index, undo, report) {
+            if let Err(error) = self.check_entries(&place, table, position, undo, report) {
                 report.note_error(&place, error)?;
             }
         }
@@ -70,7 +73,8 @@ impl<B: Backing> System<B> {
         let mut cursor = table
             .rows
             .cursor(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
-        while let Some((key, value)) = cursor.next(&self.backing)? {
+        let mut ahead = LeafAhead::new(&self.backing, Role::Check, BEGIN_EXTENTS);
+        while let Some((key, value)) = cursor.next_watched(&self.backing, &mut ahead)? {
             report.rows += 1;
             let Some(newest) = VersionRef::decode(value) else {
                 report.note(&place, format!("row {key:02x?} has no head"));
@@ -138,21 +142,31 @@ impl<B: Backing> System<B> {
     fn check_entries(
         &self,
         place: &str,
-        table: &Table,
-        index: &SecondaryIndex,
+        table: &Arc<Table>,
+        position: usize,
         undo: &UndoSeen,
         report: &mut CheckReport,
     ) -> Result<(), Error> {
-        let mut cursor = index
+        let index = &table.indexes[position];
+        let cursor = index
             .tree
             .cursor(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
+        let mut entries = EntryRows::new(
+            &self.backing,
+            Arc::clone(table),
+            position,
+            cursor,
+            Role::Check,
+        );
         // Of the last row that has its columns now.
         let mut taken: Vec<u8> = Vec::new();
-        while let Some((entry, _)) = cursor.next(&self.backing)? {
+        while let Some(found) = entries.next()? {
             report.entries += 1;
-            let columns = table.split_entry(index, entry)?;
-            let key = &entry[columns..];
-            let mut version = self.newest(table, key)?;
+            let entry = &found.bytes;
+            let (columns, key) = entry.split_at(found.key_at);
+            let mut version =
+                self.newest_watched(table, key, &mut |page| entries.waits_for(page))?;
+            entries.is_through_with(&found);
             let (mut is_newest, mut found) = (true, false);
             while let Some(this) = version {
                 if self.has_entry(table, index, entry, key, &this)? {
@@ -168,10 +182,10 @@ impl<B: Backing> System<B> {
                 let row = self.newest(table, key)?.expect("found above");
                 let row = self.row(table, key, &row)?;
                 if table.is_unique_for(index, &row) {
-                    if taken == entry[..columns] {
+                    if taken == columns {
                         report.note(place, format!("entry {entry:02x?} is not the only one"));
                     }
-                    taken = entry[..columns].to_vec();
+                    taken = columns.to_vec();
                 }
             }
         }

@@ -8,12 +8,14 @@
 //! | `replacement` | which page leaves next |
 //! | `dirty` | which pages must be written, by age |
 //! | `supply` | free frames: eviction, waiting for the flusher |
-//! | `load` | reads, one and many |
+//! | `load` | reading a page that somebody waits for |
+//! | `ahead` | reading pages ahead of need, and giving that up |
 //!
 //! Order of locks, from the first to the last: a page latch, the replacement
 //! queues, a shard of the table, a reading's state, the list of free frames.
 //! Against the order (by eviction) latches are only tried.
 
+mod ahead;
 pub(crate) mod dirty;
 pub(crate) mod frame;
 mod load;
@@ -25,12 +27,14 @@ mod replacement;
 mod supply;
 mod table;
 
+pub(crate) use ahead::Awaited;
 pub use supply::POOL_PAGES_MIN;
 
 use crate::access::{Miss, PagesError};
 use crate::failure::Failure;
 use crate::files::PageFiles;
 use crate::ids::{Lsn, PageId};
+use crate::stream::Guesses;
 use dirty::Dirty;
 use frame::{Frame, PINNED, Slot};
 use iolane::arena::{ArenaError, BufferError};
@@ -45,7 +49,7 @@ use std::time::Duration;
 use supply::Supply;
 use table::{Entry, Placed, Table};
 
-type PageReading = Reading<iolane::Pending<Buffer>, PagesError>;
+pub(crate) type PageReading = Reading<iolane::Pending<Buffer>, PagesError>;
 
 /// How long a thread waits for a latch before it looks whether the frame still
 /// belongs to the page.
@@ -98,6 +102,8 @@ pub struct PoolStatistics {
     pub prefetches_wasted: u64,
     /// Pages that left memory.
     pub evictions: u64,
+    /// Reads ahead withdrawn before they began.
+    pub prefetches_cancelled: u64,
     /// Times that a thread waited for a free frame.
     pub frame_waits: u64,
     /// Frames.
@@ -114,6 +120,7 @@ struct Counters {
     reads: AtomicU64,
     prefetches: AtomicU64,
     prefetches_wasted: AtomicU64,
+    prefetches_cancelled: AtomicU64,
     evictions: AtomicU64,
     frame_waits: AtomicU64,
 }
@@ -135,6 +142,8 @@ pub(crate) struct Pool {
     /// Reads ahead of need that nobody has taken over.
     ahead: AtomicUsize,
     counters: Counters,
+    /// What follows from the places of pages read lately.
+    pub(crate) guesses: Guesses,
     pub(crate) files: PageFiles,
     pub(crate) failure: Arc<Failure>,
     arena: Arena,
@@ -190,6 +199,7 @@ impl Pool {
             orphans: Mutex::default(),
             ahead: AtomicUsize::new(0),
             counters: Counters::default(),
+            guesses: Guesses::default(),
             files,
             failure,
             arena,
@@ -362,6 +372,7 @@ impl Pool {
             reads: read(&self.counters.reads),
             prefetches: read(&self.counters.prefetches),
             prefetches_wasted: read(&self.counters.prefetches_wasted),
+            prefetches_cancelled: read(&self.counters.prefetches_cancelled),
             evictions: read(&self.counters.evictions),
             frame_waits: read(&self.counters.frame_waits),
             frames: self.frames.len() as u64,

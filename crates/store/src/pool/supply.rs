@@ -144,8 +144,10 @@ impl Pool {
     /// A frame for a page that nobody waits for yet. Reads ahead may have half
     /// of the pool at once and not the last free frames: these are for those
     /// who wait, and would have to wait for reads of a low level.
-    pub(super) fn take_ahead(&self) -> Option<u32> {
-        if self.ahead.load(Ordering::Relaxed) >= self.frames.len() / 2 {
+    ///
+    /// `more` reads are about to be counted.
+    pub(super) fn take_ahead(&self, more: usize) -> Option<u32> {
+        if self.ahead.load(Ordering::Relaxed) + more >= self.frames.len() / 2 {
             return None;
         }
         let frames = self.try_take(1, self.supply.low / 2)?;
@@ -291,6 +293,9 @@ impl Pool {
                 self.ahead.fetch_sub(1, Ordering::Relaxed);
                 let frame = &self.frames[reading.frame as usize];
                 frame.latch.write().buffer = Some(done.wait().buffer);
+                if reading.let_go() {
+                    self.give([reading.frame]);
+                }
                 reading.end(Ok(()));
                 return false;
             }

@@ -14,6 +14,7 @@ use crate::ids::{EXTENT_PAGES, PageId};
 use crate::names::Names;
 use crate::page::{Op, header};
 use crate::policy::Role;
+use crate::stream::{BEGIN_EXTENTS, PageStream, ReadAhead};
 use iolane::{Buffer, Engine, File, Level, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -286,24 +287,25 @@ impl Core {
             .collect();
         let mut extents = Vec::new();
         let mut segments = Vec::new();
-        for (index, chunk) in ids.chunks(16).enumerate() {
-            self.pool.prefetch(chunk, Role::Recovery);
-            for (place, &id) in chunk.iter().enumerate() {
-                let page = self.pin(id)?;
-                if index * 16 + place < groups as usize {
-                    extents.extend((0..GROUP_EXTENTS).map(|index| Extent::read(&page, index)));
-                } else {
-                    let table = index * 16 + place - groups as usize;
-                    let per_page = layout::segments_per_page(page_bytes);
-                    let first = table as u32 * per_page;
-                    segments.extend((first..first + per_page).map(|number| {
-                        let entry = SegmentEntry::of(number, page_bytes);
-                        let used = entry.is_used(&page);
-                        used.then(|| entry.fragments(&page).len())
-                    }));
-                }
+        let mut ahead = PageStream::of_offered(ReadAhead(self), Role::Recovery, BEGIN_EXTENTS);
+        ahead.offer(ids.iter().copied());
+        for (index, &id) in ids.iter().enumerate() {
+            let page = self.pin(id)?;
+            ahead.came_to(id);
+            if index < groups as usize {
+                extents.extend((0..GROUP_EXTENTS).map(|index| Extent::read(&page, index)));
+            } else {
+                let table = index - groups as usize;
+                let per_page = layout::segments_per_page(page_bytes);
+                let first = table as u32 * per_page;
+                segments.extend((first..first + per_page).map(|number| {
+                    let entry = SegmentEntry::of(number, page_bytes);
+                    let used = entry.is_used(&page);
+                    used.then(|| entry.fragments(&page).len())
+                }));
             }
         }
+        drop(ahead);
         extents.truncate((size / EXTENT_PAGES) as usize);
         let map = SpaceMap::new(extents, segments, head.segment_pages).map_err(damaged)?;
         let space = Space::new(id, name, path, map);

@@ -1,6 +1,6 @@
 //! Whether a tree is in order.
 
-use super::{LEVELS_MAX, Tree, TreeError, kind_of, until_loaded};
+use super::{LEVELS_MAX, Tree, TreeError, Watch, kind_of};
 use crate::access::{Pages, PagesError};
 use crate::ids::PageId;
 use crate::page::header;
@@ -100,6 +100,15 @@ impl Tree {
     /// [`TreeError::Pages`] only if the store has failed; a page that cannot be
     /// read is a finding.
     pub fn check<P: Pages>(&self, pages: &P) -> Result<CheckReport, TreeError> {
+        self.check_watched(pages, &mut ())
+    }
+
+    /// The same, and tells where it is.
+    pub(crate) fn check_watched<P: Pages>(
+        &self,
+        pages: &P,
+        watch: &mut impl Watch,
+    ) -> Result<CheckReport, TreeError> {
         let mut report = CheckReport::default();
         let mut seen = HashSet::new();
         let mut stack = vec![Visit {
@@ -114,17 +123,17 @@ impl Tree {
                 report.note(id, TreeFault::Twice);
                 continue;
             }
-            let page = match until_loaded(pages, || Ok(pages.shared(id)?.to_vec())) {
+            let page = match self.copy(pages, id, watch) {
                 Ok(page) => page,
-                Err(TreeError::Pages(error @ PagesError::Failed { .. })) => {
-                    return Err(error.into());
-                }
-                Err(TreeError::Pages(error)) => {
+                Err(error @ PagesError::Failed { .. }) => return Err(error.into()),
+                Err(error) => {
                     report.note(id, TreeFault::Unreadable(error));
                     continue;
                 }
-                Err(error) => return Err(error),
             };
+            if visit.level == Some(0) {
+                watch.came_to(id);
+            }
             match self.check_page(&page, &visit) {
                 Ok(()) => {}
                 Err(fault) => {
@@ -139,6 +148,23 @@ impl Tree {
             push_children(&page, visit, &mut stack);
         }
         Ok(report)
+    }
+
+    fn copy<P: Pages>(
+        &self,
+        pages: &P,
+        id: PageId,
+        watch: &mut impl Watch,
+    ) -> Result<Vec<u8>, PagesError> {
+        loop {
+            match pages.shared(id) {
+                Ok(page) => return Ok(page.to_vec()),
+                Err(miss) => {
+                    watch.waits_for(id, || self.pages_of_level(0));
+                    pages.load(miss)?;
+                }
+            }
+        }
     }
 
     fn check_page(&self, page: &[u8], visit: &Visit) -> Result<(), TreeFault> {

@@ -7,6 +7,7 @@ use crate::attempt::in_mini;
 use crate::backing::Backing;
 use crate::ids::Lsn;
 use crate::page_store::PageStore;
+use crate::policy::Role;
 use crate::system::System;
 use crate::table::Table;
 use crate::undo::record::{Body, Record};
@@ -65,10 +66,17 @@ pub struct Transaction<'s, B: Backing = PageStore> {
     /// Those that are valid, with the last record before each.
     savepoints: Vec<(u64, RollPointer)>,
     ended: bool,
+    /// For whom its ranges are read.
+    pub(super) role: Role,
 }
 
 impl<'s, B: Backing> Transaction<'s, B> {
     pub(crate) fn begin(system: &'s System<B>) -> Transaction<'s, B> {
+        Transaction::begin_as(system, Role::Read)
+    }
+
+    /// One whose ranges are read for another role than a query.
+    pub(crate) fn begin_as(system: &'s System<B>, role: Role) -> Transaction<'s, B> {
         Transaction {
             system,
             view: None,
@@ -76,6 +84,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
             tables: HashMap::new(),
             savepoints: Vec::new(),
             ended: false,
+            role,
         }
     }
 
