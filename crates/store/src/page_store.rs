@@ -343,11 +343,6 @@ impl PageStore {
         Some(map.used_pages() - own as u64)
     }
 
-    /// What the streams of pages of a role did.
-    pub fn stream_statistics(&self, role: Role) -> StreamStatistics {
-        self.core.streams.statistics(role)
-    }
-
     /// Who used the device that the store's directory lies on.
     pub fn ledger(&self) -> Ledger {
         Ledger::new(self.core.log.device().statistics())
@@ -357,6 +352,11 @@ impl PageStore {
     /// enough to be looked at all the time.
     pub fn outstanding(&self) -> Outstanding {
         self.core.log.device().outstanding()
+    }
+
+    /// What the streams of pages of a role did.
+    pub fn stream_statistics(&self, role: Role) -> StreamStatistics {
+        self.core.streams.statistics(role)
     }
 
     /// Counts of all that happened since it was opened.

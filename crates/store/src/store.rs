@@ -354,12 +354,6 @@ impl Store {
         (&self.report, self.rolled_back)
     }
 
-    /// What the streams of pages of a role did: how much was read ahead, and how
-    /// often that was not far enough.
-    pub fn stream_statistics(&self, role: Role) -> StreamStatistics {
-        self.system.backing.stream_statistics(role)
-    }
-
     /// Who used the device that the store's directory lies on: requests, bytes
     /// and times by role and level, distributions of outstanding requests.
     pub fn ledger(&self) -> Ledger {
@@ -370,6 +364,12 @@ impl Store {
     /// cheap enough to be looked at all the time.
     pub fn outstanding(&self) -> Outstanding {
         self.system.backing.outstanding()
+    }
+
+    /// What the streams of pages of a role did: how much was read ahead, and how
+    /// often that was not far enough.
+    pub fn stream_statistics(&self, role: Role) -> StreamStatistics {
+        self.system.backing.stream_statistics(role)
     }
 
     /// Counts of all that happened since it was opened.
