@@ -2,7 +2,7 @@
 
 use crate::rows::Random;
 use anyhow::{Context, Result, ensure};
-use iolane::{Buffer, Completion, Engine, File, Level, OpenOptions};
+use iolane::{Buffer, Completion, Engine, File, Level, OpenOptions, Policy, WindowConfig};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// A page of iolane's and InnoDB's.
 const PAGE_BYTES: u64 = 16 << 10;
+
+/// More than is ever outstanding here: nothing waits in the engine.
+const IN_FLIGHT_MAX: u32 = 1024;
 
 struct Run {
     file: File,
@@ -25,7 +28,17 @@ struct Run {
 /// # Errors
 /// What the engine says.
 pub fn read_rate(path: &Path, depth: usize, time: Duration) -> Result<f64> {
-    let engine = Engine::new()?;
+    // As `iolane bench sweep` measures: nothing is scheduled, nothing merged.
+    let builder = Engine::builder().policy(Policy::Noop);
+    let engine = builder.configure(|_, config| {
+        config.window = WindowConfig::Fixed(IN_FLIGHT_MAX);
+        config.in_flight_max = IN_FLIGHT_MAX;
+        config.transfer_members_max = 1;
+        for level in &mut config.levels {
+            level.queued_max = IN_FLIGHT_MAX;
+        }
+    });
+    let engine = engine.build()?;
     let mut options = OpenOptions::new();
     options.read(true).direct(true);
     let file = engine.open(path, &options)?;
@@ -46,7 +59,7 @@ pub fn read_rate(path: &Path, depth: usize, time: Duration) -> Result<f64> {
         let mut reads = 0;
         while begin.elapsed() < time {
             let offset = random.below(pages) * PAGE_BYTES;
-            run.file.read_at(&mut buffer, offset, Level::Foreground)?;
+            run.file.read_at(&mut buffer, offset, Level::Normal)?;
             reads += 1;
         }
         return Ok(f64::from(reads) / begin.elapsed().as_secs_f64());
@@ -82,10 +95,7 @@ fn next(run: Arc<Run>, buffer: Buffer, mut random: Random) {
             next(run, completion.buffer, random);
         }
     });
-    if file
-        .read_then(buffer, offset, Level::Foreground, then)
-        .is_err()
-    {
+    if file.read_then(buffer, offset, Level::Normal, then).is_err() {
         ended.failed.store(true, Ordering::Relaxed);
         ended.outstanding.fetch_sub(1, Ordering::Release);
     }

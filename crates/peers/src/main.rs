@@ -46,7 +46,12 @@ fn run(args: &Args) -> Result<()> {
         repetitions: args.repeat,
         engines: args.engines(),
     };
-    let document = experiments::compare(&mut *experiment, &bench)?;
+    let mut results = report::Results::new(experiment.name(), args.repeat);
+    let compared = experiments::compare(&mut *experiment, &bench, &mut results);
+    if results.is_empty() {
+        return compared;
+    }
+    let document = results.document(compared.is_ok());
     let text = match args.output_format {
         Format::Text => document.text(),
         Format::Json => document.json()? + "\n",
@@ -56,5 +61,5 @@ fn run(args: &Args) -> Result<()> {
         std::fs::write(path, document.json()? + "\n")
             .with_context(|| path.display().to_string())?;
     }
-    Ok(())
+    compared
 }

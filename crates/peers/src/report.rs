@@ -87,6 +87,8 @@ pub struct Document {
     command: String,
     experiment: &'static str,
     repetitions: u32,
+    /// Or did an error or a signal end it before?
+    complete: bool,
     environment: BTreeMap<&'static str, String>,
     cases: Vec<CaseDocument>,
     skipped: Vec<Skipped>,
@@ -134,13 +136,19 @@ impl Results {
         self.skipped.contains_key(&engine)
     }
 
-    pub fn document(&self) -> Document {
+    /// Was nothing measured yet?
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    pub fn document(&self, complete: bool) -> Document {
         let cases = self.cases.iter().enumerate();
         Document {
             format: "iolane-peers/1",
             command: std::env::args().collect::<Vec<_>>().join(" "),
             experiment: self.experiment,
             repetitions: self.repetitions,
+            complete,
             environment: environment(),
             cases: cases
                 .map(|(place, (case, unit))| CaseDocument {
@@ -238,8 +246,13 @@ impl Document {
         }
         let _ = writeln!(
             text,
-            "{} repetitions in turn; {} engines left out",
+            "{} repetitions in turn{}; {} engines left out",
             self.repetitions,
+            if self.complete {
+                ""
+            } else {
+                ", not all of them"
+            },
             self.skipped.len()
         );
         text
@@ -299,7 +312,7 @@ mod tests {
             );
         }
         results.skip(Kind::Innodb, "there is none".to_owned());
-        let document = results.document();
+        let document = results.document(true);
         let lmdb = &document.cases[0].engines[1];
         let expected = |median, min, max| Spread { median, min, max };
         assert_eq!(lmdb.value, expected(100.0, 50.0, 300.0));

@@ -2,6 +2,7 @@
 //! that all loops poll, so that guards drop; the second one does not wait.
 
 use anyhow::{Result, bail};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeSet;
@@ -80,9 +81,10 @@ impl Stop {
     fn put_back(&self) {
         self.with(|outside| {
             for &process in &outside.servers {
-                if let Some(process) = rustix::process::Pid::from_raw(process) {
-                    // It may have ended by itself.
-                    let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+                if let Some(process) = Pid::from_raw(process) {
+                    // It may have ended by itself; it writes until it has.
+                    let _ = kill_process(process, Signal::KILL);
+                    let _ = waitpid(Some(process), WaitOptions::empty());
                 }
             }
             for directory in &outside.directories {

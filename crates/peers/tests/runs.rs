@@ -1,7 +1,8 @@
 //! Each sub-command once, with tiny sizes, on a directory of its own.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A directory below which nothing may be left.
@@ -121,22 +122,62 @@ fn memory() {
     run("memory", "memory --pool 5", 2);
 }
 
-#[test]
-fn a_signal_ends_the_server_and_leaves_nothing() {
-    let place = Place::new("signal");
-    let arguments = "commit --engines iolane,innodb --seconds 3600";
+/// Starts it, and waits until `path` below its directory is there. `None`: it
+/// ended before.
+fn start(place: &Place, arguments: &str, path: &str) -> Option<Child> {
     let mut child = place.command(arguments).spawn().unwrap();
-    let number = child.id();
-    // Until databases are being made.
-    let until = Instant::now() + Duration::from_secs(60);
-    while !place.0.join(format!("run-{number}/iolane-commit")).exists() {
+    let path = place.0.join(format!("run-{}", child.id())).join(path);
+    let until = Instant::now() + Duration::from_secs(300);
+    while !path.exists() {
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
         assert!(Instant::now() < until, "it does not begin");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let process = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
-    let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(3));
+    Some(child)
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Processes that have a word in their command line.
+fn processes_with(word: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+        .filter(|line| String::from_utf8_lossy(line).contains(word))
+        .count()
+}
+
+#[test]
+fn a_signal_leaves_nothing() {
+    let place = Place::new("signal");
+    let arguments = "commit --engines iolane --seconds 3600";
+    let mut child = start(&place, arguments, "iolane-commit").unwrap();
+    send(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn a_signal_ends_the_server() {
+    for signals in [&[Signal::TERM][..], &[Signal::INT, Signal::INT]] {
+        let place = Place::new("server");
+        let arguments = "commit --engines innodb --seconds 3600";
+        let Some(mut child) = start(&place, arguments, "innodb-commit/s") else {
+            eprintln!("no MariaDB here: nothing to end");
+            return;
+        };
+        assert!(processes_with(place.0.to_str().unwrap()) >= 2);
+        for &signal in signals {
+            send(&child, signal);
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        assert_eq!(processes_with(place.0.to_str().unwrap()), 0);
+        // A run that does not wait leaves the parent, which is empty.
+        let _ = std::fs::remove_dir(&place.0);
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub use scan::Scan;
 pub use update::Update;
 
 use crate::engines::{self, Database, Kind, Settings};
-use crate::report::{Document, Results, Sample};
+use crate::report::{Results, Sample};
 use crate::rows::Rows;
 use crate::scratch::{self, Scratch};
 use crate::stop::Stop;
@@ -140,16 +140,19 @@ pub trait Experiment {
 }
 
 /// Prepares and measures all engines. A peer that fails is left out, with the
-/// reason.
+/// reason. What was measured before an error is in the results.
 ///
 /// # Errors
 /// When iolane fails, or a signal has come.
-pub fn compare(experiment: &mut dyn Experiment, bench: &Bench) -> Result<Document> {
-    let mut results = Results::new(experiment.name(), bench.repetitions);
+pub fn compare(
+    experiment: &mut dyn Experiment,
+    bench: &Bench,
+    results: &mut Results,
+) -> Result<()> {
     for &kind in &bench.engines {
         eprintln!("{}: {} is prepared", experiment.name(), kind.name());
         let prepared = experiment.prepare(kind, bench);
-        note(prepared, kind, bench, &mut results)?;
+        note(prepared, kind, bench, results)?;
     }
     for repetition in 0..bench.repetitions {
         // Nobody always comes after the same one.
@@ -167,12 +170,12 @@ pub fn compare(experiment: &mut dyn Experiment, bench: &Bench) -> Result<Documen
                 kind.name()
             );
             let samples = experiment.run(kind, bench);
-            for sample in note(samples, kind, bench, &mut results)?.unwrap_or_default() {
+            for sample in note(samples, kind, bench, results)?.unwrap_or_default() {
                 results.add(kind, repetition, sample);
             }
         }
     }
-    Ok(results.document())
+    Ok(())
 }
 
 fn note<T>(done: Result<T>, kind: Kind, bench: &Bench, results: &mut Results) -> Result<Option<T>> {
