@@ -1,10 +1,10 @@
 //! Cold scans and ranges beside what the device can do, in one run.
 //!
-//! `cargo bench -p iolane-store --bench read_ahead -- [DIRECTORY] [MIB] [keep]`
+//! `cargo bench -p iolane-store --bench read_ahead -- [DIRECTORY] [MIB] [keep] [POLICY]`
 //! makes a store of two tables of MIB (1024) each in DIRECTORY (/var/tmp), one
 //! loaded in random order of its keys and one in order, reads them with a pool of
 //! an eighth under each policy, and removes the store unless it is to `keep`. A
-//! store that was kept is used again.
+//! store that was kept is used again. POLICY (`logical`) leaves the others out.
 
 use iolane::{Arena, Engine, File, Level, OpenOptions, Policy, WindowConfig};
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
@@ -35,6 +35,7 @@ struct Setup {
     rows: i64,
     pool_bytes: u64,
     keep: bool,
+    only: Option<&'static str>,
 }
 
 fn main() -> Done<()> {
@@ -43,6 +44,7 @@ fn main() -> Done<()> {
         rows: 0,
         pool_bytes: 0,
         keep: false,
+        only: None,
     };
     let mut mib = 1024;
     for word in std::env::args().skip(1) {
@@ -51,6 +53,7 @@ fn main() -> Done<()> {
             // What cargo says to every bench, and to one that is only tried.
             "--bench" => {}
             "--test" => mib = 16,
+            policy if name_of(policy).is_some() => setup.only = name_of(policy),
             number if number.parse::<u64>().is_ok() => mib = number.parse()?,
             directory => setup.path = PathBuf::from(directory),
         }
@@ -80,6 +83,9 @@ fn run(setup: &Setup) -> Done<()> {
         ("ordered", "1 MiB sequential reads", device.sequential),
     ] {
         for (name, policy) in scan_policies() {
+            if setup.only.is_some_and(|only| only != name) {
+                continue;
+            }
             let scan = scan(setup, table, policy)?;
             println!(
                 "scan {table:9} {name:15} {:7.0} MB/s  {:5.1} % of {what}  idle {:5.2} %  \
@@ -107,6 +113,11 @@ fn run(setup: &Setup) -> Done<()> {
         );
     }
     Ok(())
+}
+
+fn name_of(policy: &str) -> Option<&'static str> {
+    let mut names = scan_policies().into_iter().map(|(name, _)| name);
+    names.find(|name| *name == policy)
 }
 
 fn scan_policies() -> [(&'static str, IoPolicy); 5] {

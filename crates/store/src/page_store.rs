@@ -17,7 +17,7 @@ use crate::pool::{Pool, PoolStatistics, SharedPage};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
-use crate::stream::{ReadAhead, StreamStatistics};
+use crate::stream::{ReadAhead, StreamStatistics, acting_as};
 use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions, Outstanding, Tag};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -231,6 +231,7 @@ impl PageStore {
             files.add(found.space, found.file.clone());
         }
         let opened = start(engine, directory, options, page_bytes, store, files, log)?;
+        let _reads = acting_as(Role::Recovery);
         let mut report = opened.core.redo(scan, progress)?;
         report.restored = restored;
         for found in found {

@@ -14,7 +14,7 @@ use crate::page_store::{PageStore, PageStoreOptions, PageStoreStatistics};
 use crate::policy::Role;
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::SYSTEM_SPACE;
-use crate::stream::StreamStatistics;
+use crate::stream::{StreamStatistics, acting_as};
 use crate::system::{System, SystemOptions};
 use crate::txn::{Durability, Error, Transaction};
 use iolane::{Engine, Outstanding};
@@ -223,6 +223,7 @@ impl Store {
         let path = path.as_ref();
         let engine = options.engine(path)?;
         let lock = options.lock(path)?;
+        let _reads = acting_as(Role::Recovery);
         let (pages, report) = PageStore::open(engine, path, &options.pages, progress)?;
         // It may have been stopped while it was being made.
         let master = until_loaded(&pages, || {

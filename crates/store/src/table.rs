@@ -2,8 +2,8 @@
 
 use crate::access::Pages;
 use crate::data::{
-    ColumnType, Row, SchemaError, TableSchema, Value, decode_key, decode_row, encode_key,
-    encode_row,
+    ColumnType, KeyError, Row, SchemaError, TableSchema, Value, decode_key, decode_key_to,
+    decode_row_to, encode_key, encode_row,
 };
 use crate::ids::{PageId, SegmentId};
 use crate::overflow::{Overflow, OverflowError};
@@ -232,29 +232,30 @@ impl Table {
             table: self.name().to_owned(),
             reason,
         };
+        let mut row = vec![Value::Null; self.schema.columns.len()];
         let types = self
             .key_columns
             .iter()
             .map(|&column| self.column_type(column));
-        let (keys, _) = decode_key(key, types).map_err(|error| damaged(error.to_string()))?;
+        decode_key_to(key, types, |number, value| {
+            row[self.key_columns[number]] = value;
+        })
+        .map_err(|error| damaged(error.to_string()))?;
         let types = self
             .value_columns
             .iter()
             .map(|&column| self.column_type(column));
-        let values = decode_row(payload, types).map_err(|error| damaged(error.to_string()))?;
-        let mut row = vec![Value::Null; self.schema.columns.len()];
-        for (&column, value) in self.key_columns.iter().zip(keys) {
-            row[column] = value;
-        }
-        for (&column, value) in self.value_columns.iter().zip(values) {
-            row[column] = value;
-        }
+        decode_row_to(payload, types, |number, value| {
+            row[self.value_columns[number]] = value;
+        })
+        .map_err(|error| damaged(error.to_string()))?;
         Ok(row)
     }
 
     /// Bytes of an index's columns at the beginning of one of its entries.
     pub(crate) fn split_entry(&self, index: &SecondaryIndex, entry: &[u8]) -> Result<usize, Error> {
-        Ok(self.index_values(index, entry)?.1)
+        let types = index.columns.iter().map(|&column| self.column_type(column));
+        decode_key_to(entry, types, |_, _| {}).map_err(|error| self.damaged_entry(index, &error))
     }
 
     /// The values of an index's columns at the beginning of an entry, and how
@@ -265,10 +266,14 @@ impl Table {
         entry: &[u8],
     ) -> Result<(Vec<Value>, usize), Error> {
         let types = index.columns.iter().map(|&column| self.column_type(column));
-        decode_key(entry, types).map_err(|error| Error::DamagedRow {
+        decode_key(entry, types).map_err(|error| self.damaged_entry(index, &error))
+    }
+
+    fn damaged_entry(&self, index: &SecondaryIndex, error: &KeyError) -> Error {
+        Error::DamagedRow {
             table: self.name().to_owned(),
             reason: format!("index {}: {error}", index.name),
-        })
+        }
     }
 
     /// The columns of a row that an index is ordered by, as bytes.

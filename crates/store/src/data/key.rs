@@ -108,12 +108,24 @@ pub fn decode_key(
     key: &[u8],
     types: impl IntoIterator<Item = ColumnType>,
 ) -> Result<(Vec<Value>, usize), KeyError> {
-    let mut at = 0;
     let mut values = Vec::new();
-    for column in types {
-        values.push(decode_value(key, &mut at, column).ok_or(KeyError::Damaged { at })?);
+    let end = decode_key_to(key, types, |_, value| values.push(value))?;
+    Ok((values, end))
+}
+
+/// The same, but gives each value to `put` with its number, and returns where
+/// they end.
+pub(crate) fn decode_key_to(
+    key: &[u8],
+    types: impl IntoIterator<Item = ColumnType>,
+    mut put: impl FnMut(usize, Value),
+) -> Result<usize, KeyError> {
+    let mut at = 0;
+    for (number, column) in types.into_iter().enumerate() {
+        let value = decode_value(key, &mut at, column).ok_or(KeyError::Damaged { at })?;
+        put(number, value);
     }
-    Ok((values, at))
+    Ok(at)
 }
 
 fn decode_value(key: &[u8], at: &mut usize, column: ColumnType) -> Option<Value> {

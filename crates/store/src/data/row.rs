@@ -56,24 +56,34 @@ pub fn decode_row(
     row: &[u8],
     types: impl ExactSizeIterator<Item = ColumnType>,
 ) -> Result<Vec<Value>, RowError> {
+    let mut values = Vec::with_capacity(types.len());
+    decode_row_to(row, types, |_, value| values.push(value))?;
+    Ok(values)
+}
+
+/// The same, but gives each value to `put` with its number.
+pub(crate) fn decode_row_to(
+    row: &[u8],
+    types: impl ExactSizeIterator<Item = ColumnType>,
+    mut put: impl FnMut(usize, Value),
+) -> Result<(), RowError> {
     let nulls = types.len().div_ceil(8);
     let mut reader = Reader { row, at: nulls };
     if row.len() < nulls {
         return Err(RowError { at: row.len() });
     }
-    let mut values = Vec::with_capacity(types.len());
     for (number, column) in types.enumerate() {
         let value = if row[number / 8] >> (number % 8) & 1 == 1 {
             Some(Value::Null)
         } else {
             reader.value(column)
         };
-        values.push(value.ok_or(RowError { at: reader.at })?);
+        put(number, value.ok_or(RowError { at: reader.at })?);
     }
     if reader.at < row.len() {
         return Err(RowError { at: reader.at });
     }
-    Ok(values)
+    Ok(())
 }
 
 struct Reader<'a> {

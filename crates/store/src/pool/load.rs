@@ -56,7 +56,7 @@ impl Pool {
                     Turn::Ended(result) => break result,
                     Turn::Finish(pending) => {
                         self.ahead.fetch_sub(1, Ordering::Relaxed);
-                        pending.promote(self.files.policy.level(Role::Read));
+                        pending.promote(self.files.policy.level(role));
                         break self.arrived(id, &reading, pending.wait());
                     }
                 },

@@ -145,7 +145,7 @@ impl<B: Backing> Rows<'_, '_, B> {
                     let Some(newest) = VersionRef::decode(value) else {
                         return Err(damaged(table, "a row without its head".to_owned()));
                     };
-                    let row = transaction.seen_of(table, key, newest.to_version())?;
+                    let row = transaction.seen_at_once(table, key, newest)?;
                     if row.is_some() {
                         return Ok(row);
                     }

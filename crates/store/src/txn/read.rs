@@ -121,6 +121,26 @@ impl<B: Backing> Transaction<'_, B> {
         self.seen(&table, &key)
     }
 
+    /// The row of a key and its newest version for this transaction, whose view
+    /// is open.
+    pub(super) fn seen_at_once(
+        &self,
+        table: &Table,
+        key: &[u8],
+        newest: VersionRef<'_>,
+    ) -> Result<Option<Row>, Error> {
+        let view = &self.view.as_ref().expect("opened before reading").view;
+        let sees = self.own() == Some(newest.trx) || view.sees(newest.trx);
+        if !sees || newest.is_long() {
+            return self.seen_of(table, key, newest.to_version());
+        }
+        // Most rows: no copy is made before the row itself.
+        if newest.is_deleted() {
+            return Ok(None);
+        }
+        table.row(key, newest.payload).map(Some)
+    }
+
     /// The row of a key for this transaction, whose view is open.
     pub(super) fn seen(&self, table: &Table, key: &[u8]) -> Result<Option<Row>, Error> {
         match self.system.newest(table, key)? {
