@@ -341,13 +341,23 @@ impl Store {
     }
 
     /// Walks everything: pages and their checksums, the order of trees, rows
-    /// against index entries, undo, which pages are in use. Transactions may be
-    /// open and read; changes wait until it ends.
+    /// against index entries, undo, which pages are in use. Transactions go on
+    /// meanwhile; a change waits at most while one tree is looked at, or the
+    /// rows or the entries in it.
     ///
     /// # Errors
     /// [`Error::Pages`] if the store has failed. What is damaged is a finding.
     pub fn check(&self) -> Result<CheckReport, Error> {
-        self.system.check()
+        self.check_while(&|| true)
+    }
+
+    /// The same as long as `go_on` says so. It is asked for every page and row:
+    /// it should be quick.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), and [`Error::Stopped`].
+    pub fn check_while(&self, go_on: &dyn Fn() -> bool) -> Result<CheckReport, Error> {
+        self.system.check(go_on)
     }
 
     /// What opening it had to do: redo, and transactions rolled back.

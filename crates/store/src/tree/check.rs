@@ -100,13 +100,18 @@ impl Tree {
     /// [`TreeError::Pages`] only if the store has failed; a page that cannot be
     /// read is a finding.
     pub fn check<P: Pages>(&self, pages: &P) -> Result<CheckReport, TreeError> {
-        self.check_watched(pages, &mut ())
+        self.check_while(pages, &|| true, &mut ())
     }
 
-    /// The same, and tells where it is.
-    pub(crate) fn check_watched<P: Pages>(
+    /// The same as long as `go_on` says so, which is asked before each page;
+    /// tells `watch` where it is.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), and [`TreeError::Stopped`].
+    pub(crate) fn check_while<P: Pages>(
         &self,
         pages: &P,
+        go_on: &dyn Fn() -> bool,
         watch: &mut impl Watch,
     ) -> Result<CheckReport, TreeError> {
         let mut report = CheckReport::default();
@@ -118,6 +123,9 @@ impl Tree {
             upper: None,
         }];
         while let Some(visit) = stack.pop() {
+            if !go_on() {
+                return Err(TreeError::Stopped);
+            }
             let id = visit.page;
             if !seen.insert(id.page) {
                 report.note(id, TreeFault::Twice);

@@ -91,6 +91,9 @@ pub enum TreeError {
         /// What is wrong.
         reason: String,
     },
+    /// Whoever asked for a check wants it no longer.
+    #[error("stopped before the end")]
+    Stopped,
     /// The key cannot be stored.
     #[error("a key of {bytes} bytes, at most {max} have room")]
     KeyTooLong {

@@ -44,6 +44,10 @@ impl Names for DiskNames {
         self.0.remove(path)
     }
 
+    fn remove_directory(&self, _directory: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     fn sync(&self, _directory: &Path) -> io::Result<()> {
         Ok(())
     }
