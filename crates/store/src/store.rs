@@ -13,7 +13,7 @@ use crate::page::header::{self, PageKind};
 use crate::page_store::{PageStore, PageStoreOptions, PageStoreStatistics};
 use crate::policy::Role;
 use crate::recovery::{RecoveryProgress, RecoveryReport};
-use crate::space::SYSTEM_SPACE;
+use crate::space::{SYSTEM_SPACE, SpaceStatistics};
 use crate::stream::{StreamStatistics, acting_as};
 use crate::system::{System, SystemOptions};
 use crate::txn::{Durability, Error, Transaction};
@@ -317,6 +317,17 @@ impl Store {
     pub fn tables(&self) -> Vec<TableSchema> {
         let tables = self.system.catalog.all();
         tables.iter().map(|table| table.schema.clone()).collect()
+    }
+
+    /// The tablespace of a table: what its file has, and what is in use.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`].
+    pub fn table_space(&self, table: &str) -> Result<SpaceStatistics, Error> {
+        let unknown = || Error::UnknownTable(table.to_owned());
+        let space = self.system.catalog.table(table)?.space;
+        let mut all = self.system.backing.spaces().into_iter();
+        all.find(|of| of.space == space).ok_or_else(unknown)
     }
 
     /// Takes away what nobody can see any more, up to about `records` changes.
