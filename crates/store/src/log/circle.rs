@@ -46,9 +46,13 @@ impl Circle {
 
     /// Writes `buffer`, whole blocks, durably at log position `at`.
     pub(super) fn write(&self, at: u64, buffer: &[u8]) -> Result<(), LogError> {
+        self.write_to(&self.file, at, buffer)
+    }
+
+    /// The same through `file`, which is opened in another way.
+    pub(super) fn write_to(&self, file: &File, at: u64, buffer: &[u8]) -> Result<(), LogError> {
         self.pieces(at, buffer.len(), |offset, from, length| {
-            self.file
-                .write_at(&buffer[from..from + length], offset, Level::Critical)
+            file.write_at(&buffer[from..from + length], offset, Level::Critical)
                 .map_err(LogError::failed)?;
             Ok(())
         })
