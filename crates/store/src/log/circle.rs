@@ -51,6 +51,10 @@ impl Circle {
 
     /// The same through `file`, which is opened in another way.
     pub(super) fn write_to(&self, file: &File, at: u64, buffer: &[u8]) -> Result<(), LogError> {
+        // Nothing has no address that direct I/O would take.
+        if buffer.is_empty() {
+            return Ok(());
+        }
         self.pieces(at, buffer.len(), |offset, from, length| {
             file.write_at(&buffer[from..from + length], offset, Level::Critical)
                 .map_err(LogError::failed)?;
