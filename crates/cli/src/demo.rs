@@ -32,7 +32,8 @@ const BEST_RUNTIME_NS_MAX: u64 = 3_000_000_000;
 /// The pool's share of the table.
 const POOL_SHARE: u64 = 8;
 const POOL_BYTES_MIN: u64 = 2 << 20;
-const LOG_BYTES: u64 = 16 << 20;
+/// Small enough to come to its end a few times in a run.
+const LOG_BYTES: u64 = 64 << 20;
 
 /// The three runs, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

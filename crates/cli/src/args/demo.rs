@@ -10,7 +10,7 @@ use super::store_bench::table_size;
 
 #[derive(Clone, Debug, Args)]
 #[command(
-    mut_arg("runtime", |runtime| runtime.default_value("12s")),
+    mut_arg("runtime", |runtime| runtime.default_value("10s")),
     mut_arg("warm_up", |warm_up| warm_up.default_value("2s")),
     mut_arg("report", |report| report.default_value("iolane-demo.html"))
 )]
@@ -19,7 +19,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub directory: Option<PathBuf>,
     /// Size of the table, about, at least 1 MiB; the store has an eighth of it as memory for pages, at least 2 MiB
-    #[arg(long, value_name = "SIZE", default_value = "256m", value_parser = table_size, help_heading = "Target")]
+    #[arg(long, value_name = "SIZE", default_value = "128m", value_parser = table_size, help_heading = "Target")]
     pub size: u64,
     /// What carries requests to the kernel
     #[arg(long, value_enum, default_value = "auto", value_name = "BACKEND")]

@@ -27,6 +27,7 @@ const SEQUENTIAL_DEPTH: u64 = 8;
 pub struct Limit {
     /// Of single pages from random places.
     pub random: Knee,
+    /// With as many at once as fill the device.
     pub random_bytes_per_second: f64,
     /// Of 1 MiB each in the order of the file, eight at once.
     pub sequential_bytes_per_second: f64,
@@ -71,7 +72,7 @@ pub fn measure(table: &Table, session: &Session) -> Result<Limit, Failure> {
     })?;
     Ok(Limit {
         random,
-        random_bytes_per_second: random.knee.operations_per_second * PAGE_BYTES as f64,
+        random_bytes_per_second: random.full.operations_per_second * PAGE_BYTES as f64,
         sequential_bytes_per_second: sequential * SEQUENTIAL_BYTES as f64,
     })
 }

@@ -291,12 +291,12 @@ fn facts(outcome: &StoreBenchOutcome) -> Vec<String> {
         let (knee, full) = (&limit.random.knee, &limit.random.full);
         facts.push(format!(
             "The device reads {} pages of 16 KiB per second from random places of the table's file with {} at once, \
-             its knee ({}), and {} with {} at once; {} in 1 MiB requests in order.",
-            units::count(knee.operations_per_second),
-            knee.depth,
-            units::bytes_per_second(limit.random_bytes_per_second),
+             which fill it ({}), {} with {} at once, its knee; and {} in 1 MiB requests in order.",
             units::count(full.operations_per_second),
             full.depth,
+            units::bytes_per_second(limit.random_bytes_per_second),
+            units::count(knee.operations_per_second),
+            knee.depth,
             units::bytes_per_second(limit.sequential_bytes_per_second),
         ));
     }

@@ -231,7 +231,9 @@ impl Watch<'_> {
         while !done() && Instant::now() < end {
             wait_until(next.min(end))?;
             sampler.look();
-            next += self.slice;
+            while next <= Instant::now() {
+                next += self.slice;
+            }
         }
         self.taken_down(&before, sampler.slices)
     }

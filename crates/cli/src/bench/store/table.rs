@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use iolane::{Engine, Policy, WindowConfig};
+use iolane::{Engine, IoPriority, Policy, WindowConfig};
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{DOUBLEWRITE_FILE, Durability, LOG_FILE, Store, StoreOptions};
 use serde::Serialize;
@@ -221,9 +221,13 @@ impl Table {
 fn engine(setting: &Setting) -> Result<Engine, Failure> {
     let mut builder = Engine::builder().backend(through_engine::choice(setting.backend));
     if setting.priorities == Switch::Off {
-        builder = builder.policy(Policy::Noop).configure(|_, config| {
-            config.window = WindowConfig::Fixed(config.in_flight_max);
-        });
+        builder = builder
+            .policy(Policy::Noop)
+            // The log asks for its level whatever the policy.
+            .io_priority(IoPriority::Off)
+            .configure(|_, config| {
+                config.window = WindowConfig::Fixed(config.in_flight_max);
+            });
     }
     builder.build().map_err(|error| Failure::Internal {
         message: error.to_string(),

@@ -106,6 +106,12 @@ impl Diary {
 
     /// Latencies of each slice, entered into the sampled ones.
     pub fn enter(mut self, slices: &mut [Slice]) {
+        // Whoever ends the slices may have come late.
+        let slice_ns = nanoseconds(self.slice);
+        for mark in &mut self.marks {
+            let begin_ns = u64::from(mark.0) * slice_ns;
+            mark.0 = slices.partition_point(|slice| slice.end_ns <= begin_ns) as u32;
+        }
         self.marks.sort_unstable();
         for same in self.marks.chunk_by(|a, b| a.0 == b.0) {
             let Some(slice) = slices.get_mut(same[0].0 as usize) else {
@@ -175,9 +181,9 @@ impl<'a> Sampler<'a> {
 mod tests {
     use super::*;
 
-    fn slice() -> Slice {
+    fn slice(end_ms: u64) -> Slice {
         Slice {
-            end_ns: 0,
+            end_ns: end_ms * 1_000_000,
             operations: 0,
             p50_ns: 0,
             p99_ns: 0,
@@ -200,7 +206,7 @@ mod tests {
         other.record_at(begin + ms(20), ms(2));
         diary.add(other);
         assert_eq!(diary.latency_ns.len(), 5);
-        let mut slices = vec![slice(), slice(), slice()];
+        let mut slices = vec![slice(103), slice(204), slice(301)];
         diary.enter(&mut slices);
         let counts: Vec<u64> = slices.iter().map(|slice| slice.operations).collect();
         assert_eq!(counts, [3, 1, 0]);
