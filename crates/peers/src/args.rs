@@ -87,9 +87,9 @@ fn some(text: &str) -> Result<usize, String> {
 /// Memory of an engine, in MiB.
 fn pool_mib(text: &str) -> Result<u64, String> {
     match text.parse() {
-        // InnoDB's least pool is 5 MiB.
-        Ok(mib) if (5..=1024).contains(&mib) => Ok(mib),
-        _ => Err("5 to 1024 MiB are possible".to_owned()),
+        // InnoDB's least pool is 6 MiB, with pages of 16 KiB.
+        Ok(mib) if (6..=1024).contains(&mib) => Ok(mib),
+        _ => Err("6 to 1024 MiB are possible".to_owned()),
     }
 }
 

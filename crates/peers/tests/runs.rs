@@ -89,7 +89,7 @@ fn cached_reads() {
 
 #[test]
 fn uncached_reads() {
-    run("uncached", "get --uncached --pool 5 --threads 1,2", 6);
+    run("uncached", "get --uncached --pool 6 --threads 1,2", 6);
 }
 
 #[test]
@@ -99,27 +99,27 @@ fn loads() {
 
 #[test]
 fn scans() {
-    run("scan", "scan --pool 5", 3);
+    run("scan", "scan --pool 6", 3);
 }
 
 #[test]
 fn ranges() {
-    run("range", "range --pool 5 --rows 100", 3);
+    run("range", "range --pool 6 --rows 100", 3);
 }
 
 #[test]
 fn updates() {
-    run("update", "update --pool 5", 2);
+    run("update", "update --pool 6", 2);
 }
 
 #[test]
 fn short_transactions() {
-    run("oltp", "oltp --pool 5", 9);
+    run("oltp", "oltp --pool 6", 9);
 }
 
 #[test]
 fn memory() {
-    run("memory", "memory --pool 5", 2);
+    run("memory", "memory --pool 6", 2);
 }
 
 /// Starts it, and waits until `path` below its directory is there. `None`: it
@@ -186,7 +186,7 @@ fn bad_options_are_named() {
     for (arguments, said) in [
         ("load --rows 0", "1 to 20000000 rows are possible"),
         ("commit --seconds 0", "0.01 to 3600 seconds are possible"),
-        ("scan --pool 1", "5 to 1024 MiB are possible"),
+        ("scan --pool 1", "6 to 1024 MiB are possible"),
         ("commit --engines oracle", "oracle"),
     ] {
         let output = place.command(arguments).output().unwrap();
