@@ -31,18 +31,18 @@ fn row(id: i64, letter: &str) -> Row {
     vec![id.into(), letter.repeat(900).into()]
 }
 
-fn fill(store: &Store, ids: std::ops::Range<i64>) {
+fn fill(store: &Store, ids: std::ops::Range<i64>) -> Result<(), Error> {
     let mut one = store.begin();
     for id in ids {
-        one.insert("t", row(id, "a")).unwrap();
+        one.insert("t", row(id, "a"))?;
     }
-    one.commit().unwrap();
+    one.commit()
 }
 
 /// Fills several files.
 fn work(store: &Store) -> Result<(), Error> {
     store.create_table(&schema())?;
-    fill(store, 0..ROWS);
+    fill(store, 0..ROWS)?;
     for number in 0..FILES {
         let name = format!("t{number}");
         store.create_table(&schema_of(&name))?;
@@ -71,28 +71,34 @@ fn a_store_that_has_failed_leaves_no_write_behind() {
         }));
         let disk = SimulatedDisk::builder().faults(plan).build().unwrap();
         let options = options(&disk, &arena);
-        let store = Store::create(DIRECTORY, &options).unwrap();
-        // Threads share the operations: it may fail a little before its end.
-        let worked = work(&store);
+        let Ok(store) = Store::create(DIRECTORY, &options) else {
+            return (0..0, true);
+        };
         let before = operations(&disk);
+        let worked = work(&store);
         let closed = store.close();
         let after = operations(&disk);
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(operations(&disk), after, "{failing:?}");
-        // At once, with the same memory.
-        let store = Store::open(DIRECTORY, &options).unwrap();
+        // At once, with the same memory. Threads share the operations, so the
+        // one that fails may come only now.
+        let store = Store::open(DIRECTORY, &options);
+        let store = store.or_else(|_| Store::open(DIRECTORY, &options));
+        let store = store.unwrap();
         assert!(store.check().unwrap().is_clean());
-        let found = store.begin().get("t", &[7.into()]).unwrap();
-        assert_eq!(found, Some(row(7, "a")));
+        if worked.is_ok() {
+            let found = store.begin().get("t", &[7.into()]).unwrap();
+            assert_eq!(found, Some(row(7, "a")));
+        }
         (before..after, worked.is_err() || closed.is_err())
     };
-    let (closing, failed) = attempt(None);
-    assert!(!failed && closing.end - closing.start > 10, "{closing:?}");
+    let (operations, failed) = attempt(None);
+    assert!(!failed);
     let mut failures = 0;
-    for operation in closing {
+    for operation in operations {
         failures += u64::from(attempt(Some(operation)).1);
     }
-    assert!(failures > 2, "{failures}");
+    assert!(failures > 5, "{failures}");
 }
 
 /// Every operation of opening fails in turn; the next attempt finds the memory
@@ -104,7 +110,7 @@ fn a_store_that_could_not_be_opened_holds_no_memory() {
     let disk = disk.build().unwrap();
     let store = Store::create(DIRECTORY, &options(&disk, &arena)).unwrap();
     store.create_table(&schema()).unwrap();
-    fill(&store, 0..ROWS);
+    fill(&store, 0..ROWS).unwrap();
     let recording = disk.recorder().unwrap().recording();
     store.close().unwrap();
     let images = Images::new(&recording, CrashPlan::sampled(1, 1)).unwrap();
@@ -139,11 +145,11 @@ fn pages_that_the_log_does_not_know_are_found_and_named() {
     let options_of = |disk: &SimulatedDisk| options(disk, &arena);
     let store = Store::create(DIRECTORY, &options_of(&disk)).unwrap();
     store.create_table(&schema()).unwrap();
-    fill(&store, 0..ROWS);
+    fill(&store, 0..ROWS).unwrap();
     store.close().unwrap();
     let before = files(&disk);
     let store = Store::open(DIRECTORY, &options_of(&disk)).unwrap();
-    fill(&store, ROWS..2 * ROWS);
+    fill(&store, ROWS..2 * ROWS).unwrap();
     store.close().unwrap();
     let after = files(&disk);
     for old in [&[LOG_FILE][..], &[LOG_FILE, DOUBLEWRITE_FILE]] {
