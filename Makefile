@@ -5,9 +5,11 @@ CARGO ?= cargo
 TEST_ARGUMENTS ?=
 # Rest of the command line of iolane demo.
 DEMO_ARGUMENTS ?=
+# The comparisons that make peers runs, each with its options.
+PEERS ?= commit get load scan range update oltp memory
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test kernel-test kernel-measure campaign bench lint doc
+.PHONY: help build demo test kernel-test kernel-measure campaign bench peers peers-test peers-lint lint doc
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -15,7 +17,7 @@ help: ## This list
 build: ## The program: target/release/iolane
 	$(CARGO) build --locked --release --package iolane-cli
 
-demo: build ## Your disk, and what priorities gain on it: about a minute, writes iolane-demo.html
+demo: build ## What priorities gain for a table on your disk: about a minute, writes iolane-demo.html
 	target/release/iolane demo $(DEMO_ARGUMENTS)
 
 test: ## All tests, system tests included; those that the machine does not allow say so
@@ -31,16 +33,29 @@ kernel-measure: ## The kernel module beside the kernel's own schedulers, in a vi
 	scripts/kernel-measure
 
 # How much of each: a million power cuts, every operation of a longer workload
-# with every fault, more bits, 200 kills. Each test prints the seed that it took.
+# with every fault, more bits, kills, and histories. Each test prints the seed
+# that it took.
 campaign: export IOLANE_CRASH_IMAGES ?= 1000000
-campaign: export IOLANE_FAULT_RUNS ?= 100000
+campaign: export IOLANE_FAULT_STEPS ?= 300
 campaign: export IOLANE_FLIP_BITS ?= 200
-campaign: export IOLANE_KILL_ROUNDS ?= 200
-campaign: ## The store against power cuts, faults, flipped bits and kills: an hour or so
+campaign: export IOLANE_KILL_ROUNDS ?= 2000
+campaign: export IOLANE_HISTORIES ?= 200
+campaign: ## The store against power cuts, faults, flipped bits and kills: some hours
 	$(CARGO) test --locked --package iolane-store --no-fail-fast --test 'store_*' -- --nocapture
 
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched
+
+peers: ## The store beside InnoDB, SQLite, RocksDB, LMDB and redb: twenty minutes (docs/peers.md)
+	scripts/peers build --release
+	@set -e; for experiment in $(PEERS); do target/peers/release/iolane-peers $$experiment; done
+
+peers-test: ## Tests of that comparison, with tiny sizes
+	scripts/peers test --release -- --test-threads 1
+
+peers-lint: ## Format and clippy of that comparison
+	scripts/peers fmt --check
+	scripts/peers clippy --release --all-targets -- -D warnings
 
 lint: ## Format, clippy, documentation and house rules, each without a warning
 	$(CARGO) fmt --all --check

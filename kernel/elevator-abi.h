@@ -37,6 +37,13 @@
 #define PD_HAS_SCHED_DATA	PD_SINCE(6, 18)
 #endif
 
+/* The name changed with the sense in 7.0. */
+#ifdef blk_queue_rot
+#define pd_is_rotating(q)	blk_queue_rot(q)
+#else
+#define pd_is_rotating(q)	(!blk_queue_nonrot(q))
+#endif
+
 struct elevator_queue;
 struct elevator_type;
 struct io_cq;

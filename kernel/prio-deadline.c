@@ -80,13 +80,37 @@ static const u32 pd_reserved_percent[PD_LEVELS] = { 15, 10, 5, 4, 4 };
 /*
  * While urgent requests are about, at most this many others are with the
  * device: they would be served before an urgent one that comes later. 0: no
- * bound. A disk serves one after the other, flash many at once.
+ * bound of any kind. A disk serves one after the other, flash many at once.
  */
-static const u32 pd_lower_depth_rotating = 2;
+static const u32 pd_lower_depth_rotating = 1;
 static const u32 pd_lower_depth_flash;
 /* How long after the last urgent request the next one is expected. */
-static const u32 pd_urgent_hold_us = 20000;
+static const u32 pd_urgent_hold_rotating_us = 250000;
+static const u32 pd_urgent_hold_flash_us = 20000;
 #define PD_URGENT_HOLD_US_MAX	(10U * 1000 * 1000)
+
+/*
+ * For how long urgent requests may wait for others in the device, in percent of
+ * the time that it works for them alone. 0: no bound. When that is used up, the
+ * device rests for a while after an urgent request: the same reader's next one
+ * comes sooner than a head has moved away and back.
+ */
+static const u32 pd_urgent_slowdown_percent_rotating = 10;
+static const u32 pd_urgent_slowdown_percent_flash;
+#define PD_URGENT_SLOWDOWN_PERCENT_MAX	1000
+static const u32 pd_urgent_idle_us = 8000;
+#define PD_URGENT_IDLE_US_MAX	(1000U * 1000)
+/* What can be saved up: two requests of a disk; and how deep the debt can be. */
+#define PD_BUDGET_NS_MAX	(20LL * NSEC_PER_MSEC)
+#define PD_DEBT_NS_MAX		(200LL * NSEC_PER_MSEC)
+
+/*
+ * While urgent requests are about, a lower one does not grow beyond this by
+ * merging: what the device has begun it ends. 0: no bound.
+ */
+static const u32 pd_lower_merge_kib_rotating = 64;
+static const u32 pd_lower_merge_kib_flash;
+#define PD_LOWER_MERGE_KIB_MAX	65536
 
 /* A floor of 1 percent earns 1 credit per dispatch, a dispatch costs 100. */
 #define PD_CREDIT_UNIT	100
@@ -171,6 +195,14 @@ struct pd_data {
 	atomic_t in_flight[PD_LEVELS];
 	bool held;
 	struct pd_pool shared_pool;
+
+	/* Protects what follows, also in interrupts; inside of the other lock. */
+	spinlock_t budget_lock;
+	/* Time that urgent requests may yet lose to others. */
+	s64 budget_ns;
+	u64 budget_at_ns;
+	u64 urgent_done_ns;
+
 	unsigned long task_level[PD_TASK_SLOTS];
 
 	/* Settings. */
@@ -182,6 +214,9 @@ struct pd_data {
 	u32 front_merges;
 	u32 lower_depth;
 	u32 urgent_hold_us;
+	u32 urgent_slowdown_percent;
+	u32 urgent_idle_us;
+	u32 lower_merge_kib;
 	/* From the settings and nr_requests, in requests. */
 	unsigned int depth;
 	unsigned int group_max[PD_LEVELS];
@@ -457,11 +492,70 @@ static void pd_recharge(struct request *rq, unsigned int level)
 	pd_set_state(rq, (pd_state(rq) & ~PD_RQ_GROUP) | level);
 }
 
+static unsigned int pd_in_flight(struct pd_data *pd, unsigned int first,
+				 unsigned int last)
+{
+	unsigned int sum = 0;
+	unsigned int i;
+
+	for (i = first; i <= last; i++)
+		sum += atomic_read(&pd->in_flight[i]);
+	return sum;
+}
+
+static bool pd_urgent_queued(struct pd_data *pd)
+{
+	unsigned int i;
+
+	for (i = 0; i < PD_LOWER_FIRST; i++)
+		if (READ_ONCE(pd->levels[i].queued))
+			return true;
+	return false;
+}
+
+/*
+ * The time since the last call, in which nothing has changed: called before
+ * each change of what is queued or in flight. A change on another processor at
+ * the same moment is off by that moment.
+ */
+static void pd_update_budget(struct pd_data *pd, u64 now_ns)
+{
+	u32 percent = READ_ONCE(pd->urgent_slowdown_percent);
+	bool urgent_served, lower_served;
+	unsigned long flags;
+	s64 passed_ns;
+
+	if (!percent || !READ_ONCE(pd->lower_depth))
+		return;
+	urgent_served = pd_in_flight(pd, 0, PD_LOWER_FIRST - 1);
+	lower_served = pd_in_flight(pd, PD_LOWER_FIRST, PD_LEVEL_LAST);
+
+	spin_lock_irqsave(&pd->budget_lock, flags);
+	/* Longer ago there was nothing, or the bound was off. */
+	passed_ns = clamp_t(s64, now_ns - pd->budget_at_ns, 0, PD_DEBT_NS_MAX);
+	/* Another processor may have a later time already. */
+	pd->budget_at_ns = max(pd->budget_at_ns, now_ns);
+	if (lower_served && (urgent_served || pd_urgent_queued(pd)))
+		pd->budget_ns -= passed_ns;
+	else if (urgent_served)
+		pd->budget_ns += div_u64((u64)passed_ns * percent, 100);
+	pd->budget_ns = clamp_t(s64, pd->budget_ns, -PD_DEBT_NS_MAX,
+				PD_BUDGET_NS_MAX);
+	spin_unlock_irqrestore(&pd->budget_lock, flags);
+}
+
 /* The lock is not taken: this may be an interrupt. */
 static void pd_leave_device(struct pd_data *pd, struct request *rq)
 {
 	if (!(pd_state(rq) & PD_RQ_IN_FLIGHT))
 		return;
+	if (READ_ONCE(pd->lower_depth)) {
+		u64 now_ns = ktime_get_ns();
+
+		pd_update_budget(pd, now_ns);
+		if (pd_rq_level(rq) < PD_LOWER_FIRST)
+			WRITE_ONCE(pd->urgent_done_ns, now_ns);
+	}
 	pd_set_state(rq, pd_state(rq) & ~PD_RQ_IN_FLIGHT);
 	atomic_dec(&pd->in_flight[pd_rq_level(rq)]);
 	/* Pairs with the barrier in pd_hold(). */
@@ -506,8 +600,8 @@ static void pd_unsort(struct pd_data *pd, struct request *rq)
 
 static void pd_count(struct pd_data *pd, unsigned int level, int change)
 {
-	pd->levels[level].queued += change;
-	/* has_work looks without the lock. */
+	/* has_work and completions look without the lock. */
+	WRITE_ONCE(pd->levels[level].queued, pd->levels[level].queued + change);
 	WRITE_ONCE(pd->queued, pd->queued + change);
 }
 
@@ -680,15 +774,17 @@ static unsigned int pd_owed(struct pd_data *pd)
 	return found;
 }
 
-/* A dispatch of @served: all levels that wait earn, this one pays. */
+/*
+ * A dispatch of @served: all levels that wait beside it earn. It pays, also
+ * where it is alone for the moment: otherwise what it earned beside a reader
+ * that waits for each request would be owed to it for ever.
+ */
 static void pd_settle(struct pd_data *pd, unsigned int served)
 {
+	bool alone = pd->levels[served].queued == pd->queued;
 	unsigned int i;
 
-	/* Alone it owes nobody. */
-	if (pd->levels[served].queued == pd->queued)
-		return;
-	for (i = 0; i < PD_LEVELS; i++) {
+	for (i = 0; i < PD_LEVELS && !alone; i++) {
 		struct pd_level *level = &pd->levels[i];
 
 		if (!level->queued)
@@ -701,58 +797,76 @@ static void pd_settle(struct pd_data *pd, unsigned int served)
 					   pd->levels[served].credit);
 }
 
-static unsigned int pd_in_flight(struct pd_data *pd, unsigned int first,
-				 unsigned int last)
+static bool pd_urgent_is_about(struct pd_data *pd, u64 now_ns)
 {
-	unsigned int sum = 0;
-	unsigned int i;
+	u64 hold_ns = (u64)READ_ONCE(pd->urgent_hold_us) * NSEC_PER_USEC;
 
-	for (i = first; i <= last; i++)
-		sum += atomic_read(&pd->in_flight[i]);
-	return sum;
+	return now_ns < pd->urgent_ns + hold_ns || pd_urgent_queued(pd) ||
+	       pd_in_flight(pd, 0, PD_LOWER_FIRST - 1);
 }
 
-/*
- * Whether as many of the lower levels' requests are with the device as may be
- * beside urgent ones. A disk chooses by position among what it has: beside an
- * urgent request it gets nothing more that may lie nearer.
- */
-static bool pd_lower_is_full(struct pd_data *pd, unsigned int depth_max)
+static bool pd_in_debt(struct pd_data *pd)
 {
-	if (!blk_queue_nonrot(pd->q) &&
-	    pd_in_flight(pd, 0, PD_LOWER_FIRST - 1))
+	unsigned long flags;
+	bool debt;
+
+	if (!READ_ONCE(pd->urgent_slowdown_percent))
+		return false;
+	spin_lock_irqsave(&pd->budget_lock, flags);
+	debt = pd->budget_ns < 0;
+	spin_unlock_irqrestore(&pd->budget_lock, flags);
+	return debt;
+}
+
+/* Whether urgent requests, that are about, keep the lower levels waiting. */
+static bool pd_lower_must_wait(struct pd_data *pd, u64 now_ns)
+{
+	u64 idle_ns = (u64)READ_ONCE(pd->urgent_idle_us) * NSEC_PER_USEC;
+
+	if (pd_in_flight(pd, PD_LOWER_FIRST, PD_LEVEL_LAST) >=
+	    READ_ONCE(pd->lower_depth))
 		return true;
-	return pd_in_flight(pd, PD_LOWER_FIRST, PD_LEVEL_LAST) >= depth_max;
+	if (!pd_in_debt(pd))
+		return false;
+	return pd_urgent_queued(pd) ||
+	       pd_in_flight(pd, 0, PD_LOWER_FIRST - 1) ||
+	       now_ns < READ_ONCE(pd->urgent_done_ns) + idle_ns;
 }
 
 /*
- * Whether the lower levels have to wait as urgent requests are about. A
- * completion then runs the queue; there is one to come, as some are in flight.
+ * The same with what ends the wait: the next completion runs the queue. Where
+ * none is to come and the device rests, the block layer does, which asks again
+ * after 3 ms while there is work (BLK_MQ_BUDGET_DELAY in block/blk-mq-sched.c).
  */
 static bool pd_hold(struct pd_data *pd, u64 now_ns)
 {
-	unsigned int depth_max = READ_ONCE(pd->lower_depth);
-	u64 hold_ns = (u64)READ_ONCE(pd->urgent_hold_us) * NSEC_PER_USEC;
-
-	if (!depth_max)
-		return false;
-	if (!pd_in_flight(pd, 0, PD_LOWER_FIRST - 1) &&
-	    now_ns >= pd->urgent_ns + hold_ns)
-		return false;
-	if (!pd_lower_is_full(pd, depth_max))
+	if (!READ_ONCE(pd->lower_depth) || !pd_urgent_is_about(pd, now_ns) ||
+	    !pd_lower_must_wait(pd, now_ns))
 		return false;
 	WRITE_ONCE(pd->held, true);
 	/* Pairs with the barrier in pd_leave_device(). */
 	smp_mb();
-	if (pd_lower_is_full(pd, depth_max))
+	if (pd_lower_must_wait(pd, now_ns))
 		return true;
 	WRITE_ONCE(pd->held, false);
 	return false;
 }
 
+static struct request *pd_pick_by_position(struct pd_data *pd, u64 now_ns)
+{
+	unsigned int last = PD_LEVEL_LAST;
+
+	if (pd_hold(pd, now_ns)) {
+		if (!pd_urgent_queued(pd))
+			return NULL;
+		last = PD_LOWER_FIRST - 1;
+	}
+	return pd_sweep_pick(pd, &pd->sweep, 0, last, true);
+}
+
 static struct request *pd_pick_by_level(struct pd_data *pd, u64 now_ns)
 {
-	bool sorted = !blk_queue_nonrot(pd->q);
+	bool sorted = pd_is_rotating(pd->q);
 	unsigned int i = pd_owed(pd);
 
 	if (i < PD_LEVELS) {
@@ -801,10 +915,9 @@ static void pd_depart(struct pd_data *pd, struct request *rq, u64 now_ns)
 		pd->urgent_ns = now_ns;
 }
 
-static struct request *__pd_dispatch_request(struct pd_data *pd)
+static struct request *__pd_dispatch_request(struct pd_data *pd, u64 now_ns)
 {
 	struct request *rq;
-	u64 now_ns;
 
 	lockdep_assert_held(&pd->lock);
 
@@ -816,12 +929,12 @@ static struct request *__pd_dispatch_request(struct pd_data *pd)
 	if (!pd->queued)
 		return NULL;
 
-	now_ns = ktime_get_ns();
+	pd_update_budget(pd, now_ns);
 	rq = pd_expired(pd, now_ns);
 	if (rq)
 		pd->levels[pd_rq_level(rq)].stats.expired++;
 	else if (READ_ONCE(pd->mode) == PD_MODE_POSITION)
-		rq = pd_sweep_pick(pd, &pd->sweep, 0, PD_LEVEL_LAST, true);
+		rq = pd_pick_by_position(pd, now_ns);
 	else
 		rq = pd_pick_by_level(pd, now_ns);
 	if (!rq)
@@ -849,10 +962,11 @@ static bool pd_has_work(struct blk_mq_hw_ctx *hctx)
 static struct request *pd_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct pd_data *pd = hctx->queue->elevator->elevator_data;
+	u64 now_ns = ktime_get_ns();
 	struct request *rq;
 
 	spin_lock(&pd->lock);
-	rq = __pd_dispatch_request(pd);
+	rq = __pd_dispatch_request(pd, now_ns);
 	spin_unlock(&pd->lock);
 	return rq;
 }
@@ -900,9 +1014,23 @@ static void pd_enqueue(struct pd_data *pd, struct request *rq)
 	list_add_tail(&rq->queuelist, &level->fifo[rq_data_dir(rq)]);
 	level->stats.depth[pd_bucket(level->queued, PD_DEPTH_BUCKETS)]++;
 	level->stats.inserted++;
-	pd_count(pd, i, 1);
-	if (i < PD_LOWER_FIRST)
+	if (i < PD_LOWER_FIRST) {
 		pd->urgent_ns = max(pd->urgent_ns, rq->start_time_ns);
+		if (READ_ONCE(pd->lower_depth))
+			pd_update_budget(pd, ktime_get_ns());
+	}
+	pd_count(pd, i, 1);
+}
+
+/* How large a request of a level may become by merging. */
+static unsigned int pd_merged_bytes_max(struct pd_data *pd, unsigned int level)
+{
+	unsigned int kib = READ_ONCE(pd->lower_merge_kib);
+
+	if (level < PD_LOWER_FIRST || !kib || !READ_ONCE(pd->lower_depth) ||
+	    !pd_urgent_is_about(pd, ktime_get_ns()))
+		return UINT_MAX;
+	return kib * 1024;
 }
 
 static void pd_insert_request(struct pd_data *pd, struct request *rq,
@@ -918,7 +1046,9 @@ static void pd_insert_request(struct pd_data *pd, struct request *rq,
 	}
 	level = pd_ioprio_level(req_get_ioprio(rq));
 	pd_recharge(rq, level);
-	if (blk_mq_sched_try_insert_merge(rq->q, rq, free))
+	/* Whole requests are joined without a look at their size. */
+	if (pd_merged_bytes_max(pd, level) == UINT_MAX &&
+	    blk_mq_sched_try_insert_merge(rq->q, rq, free))
 		return;
 	trace_block_rq_insert(rq);
 	if (at_head)
@@ -957,7 +1087,7 @@ static bool pd_bio_merge(struct request_queue *q, struct bio *bio,
 			 unsigned int nr_segs)
 {
 	struct pd_data *pd = q->elevator->elevator_data;
-	unsigned int level = pd_ioprio_level(bio_prio(bio));
+	unsigned int level = pd_ioprio_level(bio->bi_ioprio);
 	struct request *free = NULL;
 	bool merged;
 
@@ -976,11 +1106,45 @@ static bool pd_bio_merge(struct request_queue *q, struct bio *bio,
 	return merged;
 }
 
+static bool pd_allow_merge(struct request_queue *q, struct request *rq,
+			   struct bio *bio)
+{
+	struct pd_data *pd = q->elevator->elevator_data;
+	unsigned int level = pd_ioprio_level(bio->bi_ioprio);
+
+	return blk_rq_bytes(rq) + bio->bi_iter.bi_size <=
+	       pd_merged_bytes_max(pd, level);
+}
+
+/* A neighbour of @rq in its tree, unless both together are too large. */
+static struct request *pd_if_joinable(struct request *rq,
+				      struct request *neighbour)
+{
+	struct pd_data *pd = rq->q->elevator->elevator_data;
+
+	if (neighbour && blk_rq_bytes(rq) + blk_rq_bytes(neighbour) >
+			 pd_merged_bytes_max(pd, pd_rq_level(rq)))
+		return NULL;
+	return neighbour;
+}
+
+static struct request *pd_former_request(struct request_queue *q,
+					 struct request *rq)
+{
+	return pd_if_joinable(rq, elv_rb_former_request(q, rq));
+}
+
+static struct request *pd_next_request(struct request_queue *q,
+				       struct request *rq)
+{
+	return pd_if_joinable(rq, elv_rb_latter_request(q, rq));
+}
+
 static int pd_request_merge(struct request_queue *q, struct request **found,
 			    struct bio *bio)
 {
 	struct pd_data *pd = q->elevator->elevator_data;
-	struct pd_level *level = &pd->levels[pd_ioprio_level(bio_prio(bio))];
+	struct pd_level *level = &pd->levels[pd_ioprio_level(bio->bi_ioprio)];
 	struct request *rq;
 
 	if (!READ_ONCE(pd->front_merges) || bio_op(bio) == REQ_OP_DISCARD)
@@ -1120,7 +1284,7 @@ static void pd_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 
 static void pd_defaults(struct pd_data *pd)
 {
-	bool rotating = !blk_queue_nonrot(pd->q);
+	bool rotating = pd_is_rotating(pd->q);
 	const u32 *deadline_us = rotating ? pd_deadline_rotating_us :
 					    pd_deadline_flash_us;
 	unsigned int i;
@@ -1138,7 +1302,14 @@ static void pd_defaults(struct pd_data *pd)
 	pd->front_merges = 1;
 	pd->lower_depth = rotating ? pd_lower_depth_rotating :
 				     pd_lower_depth_flash;
-	pd->urgent_hold_us = pd_urgent_hold_us;
+	pd->urgent_hold_us = rotating ? pd_urgent_hold_rotating_us :
+					pd_urgent_hold_flash_us;
+	pd->urgent_slowdown_percent = rotating ?
+				      pd_urgent_slowdown_percent_rotating :
+				      pd_urgent_slowdown_percent_flash;
+	pd->urgent_idle_us = pd_urgent_idle_us;
+	pd->lower_merge_kib = rotating ? pd_lower_merge_kib_rotating :
+					 pd_lower_merge_kib_flash;
 }
 
 static struct pd_data *pd_alloc(struct request_queue *q)
@@ -1149,6 +1320,7 @@ static struct pd_data *pd_alloc(struct request_queue *q)
 	if (!pd)
 		return NULL;
 	spin_lock_init(&pd->lock);
+	spin_lock_init(&pd->budget_lock);
 	INIT_LIST_HEAD(&pd->bypass);
 	INIT_LIST_HEAD(&pd->pools);
 	for (i = 0; i < PD_LEVELS; i++) {
@@ -1315,6 +1487,10 @@ PD_SETTING(writes_starved_max, writes_starved_max, 0, 1024)
 PD_SETTING(front_merges, front_merges, 0, 1)
 PD_SETTING(lower_depth, lower_depth, 0, 65536)
 PD_SETTING(urgent_hold_us, urgent_hold_us, 0, PD_URGENT_HOLD_US_MAX)
+PD_SETTING(urgent_slowdown_percent, urgent_slowdown_percent, 0,
+	   PD_URGENT_SLOWDOWN_PERCENT_MAX)
+PD_SETTING(urgent_idle_us, urgent_idle_us, 0, PD_URGENT_IDLE_US_MAX)
+PD_SETTING(lower_merge_kib, lower_merge_kib, 0, PD_LOWER_MERGE_KIB_MAX)
 
 static ssize_t pd_mode_show(struct elevator_queue *e, char *page)
 {
@@ -1372,6 +1548,9 @@ static const struct elv_fs_entry pd_attrs[] = {
 	PD_ATTR(front_merges),
 	PD_ATTR(lower_depth),
 	PD_ATTR(urgent_hold_us),
+	PD_ATTR(urgent_slowdown_percent),
+	PD_ATTR(urgent_idle_us),
+	PD_ATTR(lower_merge_kib),
 	__ATTR_NULL
 };
 
@@ -1485,6 +1664,7 @@ static union {
 			.init_hctx		= pd_init_hctx,
 			.exit_hctx		= pd_exit_hctx,
 			.depth_updated		= pd_depth_updated,
+			.allow_merge		= pd_allow_merge,
 			.bio_merge		= pd_bio_merge,
 			.request_merge		= pd_request_merge,
 			.request_merged		= pd_request_merged,
@@ -1496,8 +1676,8 @@ static union {
 			.dispatch_request	= pd_dispatch_request,
 			.has_work		= pd_has_work,
 			.requeue_request	= pd_requeue_request,
-			.former_request		= elv_rb_former_request,
-			.next_request		= elv_rb_latter_request,
+			.former_request		= pd_former_request,
+			.next_request		= pd_next_request,
 		},
 		.elevator_attrs	= pd_attrs,
 		.elevator_name	= "prio-deadline",

@@ -98,12 +98,48 @@ END
     PATH=$PATH:$place
 }
 
+# vm_make TARGET DESTDIR: of the module that was built.
+vm_make() {
+    cp -p "$VM_KERNEL_DIR/60-prio-deadline.rules" "$VM_ROOT/module/"
+    make -s -C "$VM_ROOT/module" KDIR="$VM_ROOT/usr/src/linux-headers-$VM_RELEASE" \
+        KVER="$VM_RELEASE" DESTDIR="$2" "$1"
+}
+
+# dkms on the path: installed, or unpacked.
+vm_dkms() {
+    command -v dkms >/dev/null && return
+    local place=$VM_CACHE/dkms
+    if [ ! -e "$place/complete" ]; then
+        mkdir -p "$place"
+        (
+            cd "$place"
+            apt-get download dkms kmod >&2 || exit 1
+            for deb in *.deb; do dpkg -x "$deb" . && rm "$deb"; done
+            touch complete
+        ) || return 1
+    fi
+    PATH=$PATH:$place/usr/sbin:$place/sbin:$place/bin
+}
+
 vm_build_tools() {
     local tool
     mkdir -p "$VM_CACHE/tools"
     for tool in load verify burst unprivileged; do
         gcc -O2 -Wall -Wextra -static -pthread -o "$VM_CACHE/tools/$tool" \
-            "$VM_TESTS_DIR/tools/$tool.c"
+            "$VM_TESTS_DIR/tools/$tool.c" -lm
+    done
+}
+
+# vm_add_program DATA FILE: a program that is not static, with its libraries;
+# the guest runs it through program().
+vm_add_program() {
+    local data=$1 file=$2 name
+    name=$(basename "$file")
+    mkdir -p "$data/lib"
+    strip -o "$data/$name" "$file"
+    # "libc.so.6 => /lib/... (0x...)", and the loader without an arrow.
+    ldd "$file" | sed -n 's#^.*[[:space:]]\(/[^ ]*\) (0x.*#\1#p' | while read -r library; do
+        cp -L "$library" "$data/lib/"
     done
 }
 

@@ -1,26 +1,21 @@
-//! `iolane demo`: what priorities gain on this machine's disk, in a minute and
-//! in plain words.
+//! `iolane demo`: what priorities gain for a table on this machine's disk, in
+//! about a minute and in plain words.
 //!
-//! It measures nothing itself: it is a short [`sweep`] and a [`mix`] with
-//! defaults for this purpose, shown together.
+//! It measures nothing itself: it is three runs of [`bench store`](store) on
+//! one table, with transactions at one rate, shown together.
 
 mod render;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Args, Command};
 use serde::Serialize;
 
-use crate::args::choices::Policy;
+use crate::args::choices::{IoMode, Switch};
 use crate::args::common::{CourseArgs, OutputArgs};
 use crate::args::demo::DemoArgs;
-use crate::args::list::List;
-use crate::args::mix::MixArgs;
-use crate::args::sweep::SweepArgs;
-use crate::bench::mix::{self, Mix, MixOptions, MixOutcome, MixRun};
-use crate::bench::sweep::{self, Sweep, SweepOptions, SweepOutcome, SweepRun};
-use crate::bench::{Bench, Outcome};
+use crate::args::store_bench::{Beside, Experiment, LoadOrder, StoreBenchArgs, StorePolicy};
+use crate::bench::store::{self, Setting, StoreBench, StoreBenchOptions, StoreRun, TableFacts};
+use crate::bench::{Bench, Outcome, defaults, merge_runs};
 use crate::environment;
 use crate::error::Failure;
 use crate::output::html::Section;
@@ -29,25 +24,42 @@ use crate::output::units;
 use crate::session::Session;
 use crate::target::{Target, TargetRequest};
 
-/// Enough to see where a disk is full; the first is a query alone.
-const DEPTHS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
-/// Per depth. A sweep compares large differences; the mix compares tails.
-const SWEEP_RUNTIME_MAX: Duration = Duration::from_secs(1);
-const SWEEP_WARM_UP_MAX: Duration = Duration::from_millis(250);
+/// Of the most transactions per second without anything beside them: as busy
+/// as a database usually is, and so that a processor is left for the rest.
+const SHARE_OF_BEST: f64 = 0.4;
+/// To find that most.
+const BEST_RUNTIME_NS_MAX: u64 = 3_000_000_000;
+/// The pool's share of the table.
+const POOL_SHARE: u64 = 8;
+const POOL_BYTES_MIN: u64 = 2 << 20;
+/// Small enough to come to its end a few times in a run.
+const LOG_BYTES: u64 = 64 << 20;
 
-/// Both parts, as if they had been typed.
+/// The three runs, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    Alone,
+    Without,
+    With,
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub struct DemoOptions {
-    pub sweep: SweepOptions,
-    pub mix: MixOptions,
+    pub store: StoreBenchOptions,
     #[serde(skip)]
     report: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct DemoOutcome {
-    pub sweep: SweepOutcome,
-    pub mix: MixOutcome,
+    pub table: TableFacts,
+    /// Transactions per second of one that follows the other, with the store
+    /// to themselves.
+    pub best_per_second: f64,
+    /// At which transactions began in the runs.
+    pub rate_per_second: f64,
+    /// As in [`Case`].
+    pub runs: Vec<StoreRun>,
     /// In words. For programs it is in the environment.
     #[serde(skip)]
     pub disk: String,
@@ -60,13 +72,8 @@ pub struct DemoOutcome {
 }
 
 impl DemoOutcome {
-    /// A query's reads with the disk to itself.
-    fn alone(&self) -> Option<&SweepRun> {
-        self.sweep.runs.iter().find(|run| run.depth == 1)
-    }
-
-    fn beside(&self, policy: &str) -> Option<&MixRun> {
-        self.mix.runs.iter().find(|run| run.policy == policy)
+    fn case(&self, case: Case) -> Option<&StoreRun> {
+        self.runs.get(case as usize)
     }
 }
 
@@ -76,8 +83,8 @@ pub struct Demo;
 impl Bench for Demo {
     const NAME: &'static str = "demo";
     const ABOUT: &'static str =
-        "See in a minute what your disk can do, and what priorities gain on it";
-    const SCHEMA: &'static str = "iolane.demo/1";
+        "See in about a minute what priorities gain for a table on your disk";
+    const SCHEMA: &'static str = "iolane.demo/2";
     type Arguments = DemoArgs;
     type Options = DemoOptions;
     type Outcome = DemoOutcome;
@@ -86,70 +93,93 @@ impl Bench for Demo {
         &arguments.output
     }
 
-    fn repeat(arguments: &DemoArgs) -> u64 {
-        arguments.course.repeat
+    /// Repetitions are made on one table, in [`measure`].
+    fn repeat(_arguments: &DemoArgs) -> u64 {
+        1
     }
 
     fn options(arguments: DemoArgs) -> Result<DemoOptions, Failure> {
-        let mut sweep: SweepArgs = defaults()?;
-        sweep.depths = List(DEPTHS.to_vec());
-        sweep.io = arguments.io;
-        sweep.backend = arguments.backend;
-        sweep.target.directory.clone_from(&arguments.directory);
-        sweep.target.size = arguments.size;
-        sweep.course = CourseArgs {
-            runtime: arguments.course.runtime.min(SWEEP_RUNTIME_MAX),
-            warm_up: arguments.course.warm_up.min(SWEEP_WARM_UP_MAX),
-            ..arguments.course
-        };
-        let mut mix: MixArgs = defaults()?;
-        mix.policies = vec![Policy::Noop, Policy::Lanes];
-        mix.io = arguments.io;
-        mix.backend = arguments.backend;
-        mix.target = sweep.target.clone();
-        mix.course = arguments.course;
+        let mut bench: StoreBenchArgs = defaults("oltp")?;
+        bench.policy = vec![StorePolicy::Aggressive];
+        bench.backend = vec![arguments.backend];
+        bench.io = vec![IoMode::Direct];
+        bench.beside = vec![Beside::Scan, Beside::Checkpoint];
+        bench.table.table_size = arguments.size;
+        bench.table.pool_size = (arguments.size / POOL_SHARE).max(POOL_BYTES_MIN);
+        bench.table.log_size = LOG_BYTES;
+        bench.table.order = LoadOrder::Random;
+        bench.directory = arguments.directory;
+        bench.course = CourseArgs { ..arguments.course };
         Ok(DemoOptions {
-            sweep: Sweep::options(sweep)?,
-            mix: Mix::options(mix)?,
+            store: StoreBench::options(bench)?,
             report: arguments.output.report,
         })
     }
 
-    /// One scratch file for both: the same reads of the same size.
     fn target(options: &DemoOptions) -> Option<TargetRequest> {
-        Mix::target(&options.mix)
+        StoreBench::target(&options.store)
     }
-}
-
-/// What a sub-command does when nothing is typed behind it.
-fn defaults<A: Args>() -> Result<A, Failure> {
-    let command = A::augment_args(Command::new("defaults").no_binary_name(true));
-    command
-        .try_get_matches_from([""; 0])
-        .and_then(|matches| A::from_arg_matches(&matches))
-        .map_err(|error| Failure::Internal {
-            message: format!("a sub-command without its defaults: {error}"),
-        })
 }
 
 /// The [`Measure`](crate::bench::Measure) of the demo.
 ///
 /// # Errors
-/// What cannot be set up, a request that failed, an interruption.
+/// What cannot be set up, the store's, an interruption.
 pub fn measure(
     options: &DemoOptions,
     target: Option<&Target>,
     session: &Session,
 ) -> Result<DemoOutcome, Failure> {
-    let sweep = sweep::measure(&options.sweep, target, session)?;
-    let mix = mix::measure(&options.mix, target, session)?;
+    let table = store::loaded(&options.store, target, session)?;
+    let alone = alone(&options.store)?;
+    let mut short = options.store.clone();
+    short.course.repeat = 1;
+    short.course.runtime_ns = short.course.runtime_ns.min(BEST_RUNTIME_NS_MAX);
+    let best = store::measure_settings(&table, &short, std::slice::from_ref(&alone), session)?;
+    let best_per_second = best.runs[0].load.operations_per_second();
+    let rate_per_second = (best_per_second * SHARE_OF_BEST).max(1.0);
+    let settings = settings(alone, rate_per_second);
+    let measured = store::measure_settings(&table, &options.store, &settings, session)?;
     Ok(DemoOutcome {
-        sweep,
-        mix,
+        table: measured.table,
+        best_per_second,
+        rate_per_second,
+        runs: measured.runs,
         disturbed: !session.warnings().is_empty(),
         disk: disk_name(target, session),
         report: options.report.clone(),
     })
+}
+
+/// Transactions with the store to themselves, one following the other.
+fn alone(options: &StoreBenchOptions) -> Result<Setting, Failure> {
+    let first = options.settings().into_iter().next();
+    let first = first.ok_or_else(|| Failure::Internal {
+        message: "a demo without a setting".to_owned(),
+    })?;
+    Ok(Setting {
+        experiment: Experiment::Oltp,
+        priorities: Switch::On,
+        beside: Vec::new(),
+        ..first
+    })
+}
+
+/// In the order of [`Case`].
+fn settings(alone: Setting, rate_per_second: f64) -> [Setting; 3] {
+    let alone = Setting {
+        rate_per_second: Some(rate_per_second),
+        ..alone
+    };
+    let with = Setting {
+        beside: vec![Beside::Scan, Beside::Checkpoint],
+        ..alone.clone()
+    };
+    let without = Setting {
+        priorities: Switch::Off,
+        ..with.clone()
+    };
+    [alone, without, with]
 }
 
 /// Such as `vda (50 GiB)`, or the directory where the disk has no name.
@@ -171,8 +201,7 @@ fn disk_name(target: Option<&Target>, session: &Session) -> String {
 
 impl Outcome for DemoOutcome {
     fn merge(&mut self, other: Self) {
-        self.sweep.merge(other.sweep);
-        self.mix.merge(other.mix);
+        merge_runs(&mut self.runs, other.runs, StoreRun::merge);
         self.disturbed |= other.disturbed;
     }
 

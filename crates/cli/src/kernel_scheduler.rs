@@ -164,7 +164,7 @@ impl Saved {
             .flatten()
             .filter_map(|entry| {
                 let name = entry.file_name().into_string().ok()?;
-                Some((name, read_line(&entry.path())?))
+                Some((name, chosen(read_line(&entry.path())?)))
             })
             .collect();
         Self {
@@ -197,6 +197,18 @@ impl Saved {
     /// Whether the process that noted this still runs.
     fn is_alive(&self, paths: &SystemPaths) -> bool {
         start_ticks(paths, self.process) == Some(self.process_start_ticks)
+    }
+}
+
+/// What to write for a value that was read: a file that offers a choice lists
+/// all there is, the chosen one in brackets.
+fn chosen(value: String) -> String {
+    let bracketed = value
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    match bracketed {
+        Some(word) => word.to_owned(),
+        None => value,
     }
 }
 

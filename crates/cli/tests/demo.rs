@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const SHORT: &str = "demo --size 64M --runtime 200ms --warm-up 50ms";
-const WAIT_MAX: Duration = Duration::from_secs(30);
+const SHORT: &str = "demo --size 4M --runtime 200ms --warm-up 50ms";
+const WAIT_MAX: Duration = Duration::from_secs(120);
 
 fn iolane(directory: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));
@@ -53,21 +53,25 @@ fn it_leaves_a_report_and_nothing_else() {
 }
 
 #[test]
-fn json_has_both_parts() {
+fn json_has_the_three_runs() {
     let directory = disk();
     let line = format!("{SHORT} --output-format json --report plots.html");
     let text = successful(iolane(directory.path(), &line).output().unwrap());
     let document: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(document["schema"], "iolane.demo/1");
-    assert_eq!(document["target"]["kind"], "scratch_file");
-    assert_eq!(document["options"]["mix"]["runtime_ns"], 200_000_000);
-    let sweep = document["sweep"]["runs"].as_array().unwrap();
-    assert_eq!(sweep[0]["depth"], 1);
-    let mix = document["mix"]["runs"].as_array().unwrap();
-    let policies: Vec<&Value> = mix.iter().map(|run| &run["policy"]).collect();
-    assert_eq!(policies, ["noop", "lanes"]);
-    for load in sweep.iter().chain(mix.iter().map(|run| &run["background"])) {
-        assert!(load["operations"].as_u64().unwrap() > 0, "{load}");
+    assert_eq!(document["schema"], "iolane.demo/2");
+    assert_eq!(document["target"]["kind"], "directory");
+    assert_eq!(document["options"]["store"]["runtime_ns"], 200_000_000);
+    let runs = document["runs"].as_array().unwrap();
+    let besides: Vec<usize> = runs
+        .iter()
+        .map(|run| run["beside"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(besides, [0, 2, 2]);
+    let priorities: Vec<&Value> = runs.iter().map(|run| &run["priorities"]).collect();
+    assert_eq!(priorities, ["on", "off", "on"]);
+    for run in runs {
+        assert_eq!(run["rate_per_second"], document["rate_per_second"]);
+        assert!(run["operations"].as_u64().unwrap() > 0, "{run}");
     }
     assert_eq!(names(directory.path()), ["plots.html"]);
 }
@@ -75,21 +79,14 @@ fn json_has_both_parts() {
 #[test]
 fn ctrl_c_leaves_nothing() {
     let directory = disk();
-    let mut child = iolane(directory.path(), "demo --size 64M --runtime 60s")
+    let mut child = iolane(directory.path(), "demo --size 4M --runtime 60s")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The scratch file is open: the run is under way.
+    // The store's directory is there: the run is under way.
     let start = Instant::now();
-    let open = Path::new("/proc").join(child.id().to_string()).join("fd");
-    let has_scratch = || {
-        let links = fs::read_dir(&open).into_iter().flatten().flatten();
-        links
-            .filter_map(|link| fs::read_link(link.path()).ok())
-            .any(|path| path.to_string_lossy().ends_with(" (deleted)"))
-    };
-    while !has_scratch() && start.elapsed() < WAIT_MAX {
+    while names(directory.path()).is_empty() && start.elapsed() < WAIT_MAX {
         std::thread::sleep(Duration::from_millis(10));
     }
     let kill = Command::new("sh")

@@ -12,6 +12,9 @@ use iolane_cli::session::Session;
 
 fn figure(name: &str) -> Figure {
     let options = Figures::options(FiguresArgs {
+        real: false,
+        table_size: 64 << 20,
+        directory: None,
         names: vec![name.to_owned()],
         list: false,
         seed: 1,
@@ -98,7 +101,9 @@ fn with_priority_the_random_reader_is_as_if_alone() {
     assert!(ours(&figure, "random, equal priority") > 1.7 * alone);
     let priority = ours(&figure, "random, high priority (lanes, page by page)");
     assert!(priority <= 1.15 * alone, "{priority} ms, {alone} ms alone");
-    let sequential = "sequential with low priority (lanes, page by page), of its latency alone";
+    let defaults = ours(&figure, "random, high priority (lanes)");
+    assert!(defaults <= 1.15 * alone, "{defaults} ms, {alone} ms alone");
+    let sequential = "sequential with low priority (lanes), of its latency alone";
     assert!(ours(&figure, sequential) < 110.0);
 }
 
@@ -124,7 +129,7 @@ fn cfq_and_anticipatory_collapse_on_eight_committing_threads() {
     let alone = ours(&figure, "cfq, 1 thread");
     let collapsed = ours(&figure, "cfq, 8 threads");
     assert!(collapsed < 0.25 * alone);
-    let anticipatory = ours(&figure, "anticipatory, blind, 8 threads");
+    let anticipatory = ours(&figure, "anticipatory, log in two places, 8 threads");
     assert!(anticipatory < 0.25 * alone && anticipatory > collapsed);
 }
 
@@ -153,7 +158,7 @@ fn iolane(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn what_needs_the_storage_manager_is_listed_and_refused() {
+fn what_is_measured_is_listed_and_needs_a_word() {
     let list = iolane(&["--list"]);
     assert!(list.status.success());
     let list = String::from_utf8(list.stdout).unwrap();
@@ -162,14 +167,41 @@ fn what_needs_the_storage_manager_is_listed_and_refused() {
         "hall-bonnet-5",
         "hall-bonnet-6",
         "hall-bonnet-9",
+        "linux-2003-5.3",
+        "percona-2013",
     ] {
         let line = list.lines().find(|line| line.starts_with(name)).unwrap();
-        assert!(line.ends_with("needs the storage manager's I/O policies, not built yet"));
+        assert!(line.contains("needs --real"), "{line}");
         let refused = iolane(&[name]);
         assert_eq!(refused.status.code(), Some(1));
         assert!(refused.stdout.is_empty());
-        assert!(String::from_utf8_lossy(&refused.stderr).contains("needs the storage manager"));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("needs --real"));
     }
+}
+
+#[test]
+fn a_storage_managers_figures_are_measured_and_leave_nothing() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let output = iolane(&[
+        "--real",
+        "hall-bonnet-4",
+        "hall-bonnet-9",
+        "--table-size",
+        "4m",
+        "--directory",
+        directory.path().to_str().unwrap(),
+        "--output-format",
+        "json",
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["target"]["kind"], "directory");
+    let figures = document["figures"].as_array().unwrap();
+    let names: Vec<&serde_json::Value> = figures.iter().map(|figure| &figure["name"]).collect();
+    assert_eq!(names, ["hall-bonnet-4", "hall-bonnet-9"]);
+    assert_eq!(figures[0]["comparisons"].as_array().unwrap().len(), 3);
+    assert_eq!(figures[1]["tables"][0]["rows"].as_array().unwrap().len(), 3);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -187,7 +219,7 @@ fn documents_have_the_documented_fields() {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["schema"], "iolane.figures/1");
     assert_eq!(document["options"]["names"][0], "bug-68659");
-    assert_eq!(document["catalogue"].as_array().unwrap().len(), 12);
+    assert_eq!(document["catalogue"].as_array().unwrap().len(), 14);
     let figure = &document["figures"][0];
     assert_eq!(figure["name"], "bug-68659");
     let first = &figure["comparisons"][0];

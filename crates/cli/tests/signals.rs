@@ -22,7 +22,7 @@ use iolane_cli::system::SystemPaths;
 use iolane_cli::target::Target;
 
 const ROOT: &str = "IOLANE_TEST_ROOT";
-const WAIT_MAX: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(10);
 
 fn change_and_wait(

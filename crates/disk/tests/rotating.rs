@@ -307,6 +307,7 @@ fn impossible_disks_are_refused_by_name() {
         ("revolutions_per_minute", |it| it.revolutions_per_minute = 0),
         ("zones", |it| it.zones.clear()),
         ("heads", |it| it.heads = 0),
+        ("seek_track_ms", |it| it.seek_track_ms = -1.0),
         ("seek_average_ms", |it| it.seek_average_ms = -1.0),
         ("seek_average_ms", |it| it.seek_average_ms = 10.4),
         ("cylinder_switch_ms", |it| it.cylinder_switch_ms = 0.1),

@@ -5,7 +5,7 @@ mod common;
 
 use common::{MS, constant};
 use iolane_disk::elevator::{
-    Anticipatory, AnticipatoryParameters, BlockLayerParameters, Cfq, Core, LinuxDeadline, LinuxNoop,
+    Anticipatory, BlockLayerParameters, Cfq, Core, LinuxDeadline, LinuxNoop,
 };
 use iolane_disk::model::{Raid10, Raid10Parameters, Rotating, RotatingParameters};
 use iolane_disk::simulation::{Arrival, Commit, Host, Pattern, Report, Stream, Time, Transactions};
@@ -120,18 +120,34 @@ fn the_allocation_group_decides_how_much_low_priority_stands_in_highs_way() {
     assert!(by_group[2] > 1.15 * by_group[1], "{by_group:?}");
 }
 
+/// Where a second log lies: a journal or a binary log somewhere else.
+const FAR: u64 = 8 << 30;
+
 /// One-row transactions on a controller whose cache takes a write in 70 us.
+fn one_row() -> Transactions {
+    Transactions {
+        cpu: Time::Exponential(15_000.0),
+        serial_ns: 52_000,
+        commit: Commit::Group,
+        log_bytes: 300,
+        flush: false,
+        ..Transactions::default()
+    }
+}
+
 fn commits(threads: u32, elevator: impl Elevator) -> f64 {
-    let report = Simulation::new(constant(64, 70_000), elevator, 1)
-        .transactions(Transactions {
+    commits_of(
+        Transactions {
             threads,
-            cpu: Time::Exponential(15_000.0),
-            serial_ns: 52_000,
-            commit: Commit::Group,
-            log_bytes: 300,
-            flush: false,
-            ..Transactions::default()
-        })
+            ..one_row()
+        },
+        elevator,
+    )
+}
+
+fn commits_of(transactions: Transactions, elevator: impl Elevator) -> f64 {
+    let report = Simulation::new(constant(64, 70_000), elevator, 1)
+        .transactions(transactions)
         .run(2_000 * MS, 10_000 * MS)
         .unwrap();
     report.transactions[0].transactions.per_second()
@@ -141,15 +157,7 @@ fn commits(threads: u32, elevator: impl Elevator) -> f64 {
 fn waiting_for_a_process_collapses_when_threads_share_a_log() {
     let block = BlockLayerParameters::default;
     let cfq = || Cfq::cfq(Default::default(), block()).unwrap();
-    // The drive may be idle for a thread that itself waits for another one's
-    // log write; nearness would say that there is nothing to gain.
-    let anticipatory = || {
-        let parameters = AnticipatoryParameters {
-            close_bytes: None,
-            ..AnticipatoryParameters::default()
-        };
-        Anticipatory::anticipatory(parameters, block()).unwrap()
-    };
+    let anticipatory = || Anticipatory::anticipatory(Default::default(), block()).unwrap();
     let noop = || LinuxNoop::noop(block()).unwrap();
 
     let alone = commits(1, deadline());
@@ -168,8 +176,25 @@ fn waiting_for_a_process_collapses_when_threads_share_a_log() {
     assert!((commits(8, noop()) / together - 1.0).abs() < 0.05);
     let lanes = Core::new(Config::new(Policy::Lanes)).unwrap();
     assert!((commits(8, lanes) / together - 1.0).abs() < 0.05);
+    // One log write lies beside the last, and anticipatory sees that there is
+    // nothing to gain by waiting.
+    assert!((commits(8, anticipatory()) / together - 1.0).abs() < 0.05);
+    // The drive may be idle for a thread that itself waits for another one's
+    // log write, unless that is near.
+    let two_places = |threads| Transactions {
+        threads,
+        second_log: FAR..FAR + (64 << 20),
+        ..one_row()
+    };
+    let alone_in_two = commits_of(two_places(1), anticipatory());
+    assert!((alone_in_two / alone - 1.0).abs() < 0.01);
+    let deadline_in_two = commits_of(two_places(8), deadline());
+    assert!((deadline_in_two / together - 1.0).abs() < 0.05);
     for (name, rate) in [
-        ("anticipatory", commits(8, anticipatory())),
+        (
+            "anticipatory, log in two places",
+            commits_of(two_places(8), anticipatory()),
+        ),
         ("cfq", commits(8, cfq())),
     ] {
         assert!(

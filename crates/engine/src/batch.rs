@@ -241,7 +241,7 @@ impl Batch {
             "a batch takes files of its own device only"
         );
         self.entries
-            .push((prepared.entry(&file.0, completer), identify));
+            .push((prepared.entry(file, completer), identify));
     }
 }
 

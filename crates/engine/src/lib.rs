@@ -63,7 +63,8 @@ pub use pending::Pending;
 #[cfg(feature = "simulated")]
 pub use simulated::{SimulatedDisk, SimulatedDiskBuilder, SimulatedDiskError};
 pub use statistics::{
-    BATCH_SIZES, DeviceStatistics, FlowStatistics, Latency, LevelStatistics, TimeAtCount,
+    BATCH_SIZES, DeviceStatistics, FlowStatistics, Latency, LevelStatistics, Outstanding, Tag,
+    TagStatistics, TimeAtCount,
 };
 pub use sys::buffers::{Buffer, IoBuf, IoBufMut};
 

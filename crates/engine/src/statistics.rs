@@ -1,77 +1,15 @@
 //! What a device did: counts, bytes, times, by level and kind. Always on.
 
-use hdrhistogram::Histogram;
+mod gauge;
+mod latency;
+mod tag;
+
+pub use gauge::TimeAtCount;
+pub use latency::Latency;
+pub use tag::{Outstanding, Tag, TagStatistics};
+
 use iolane_sched::{Kind, Level};
-
-/// Longest time that is told apart: 1000 s.
-const LATENCY_NS_MAX: u64 = 1_000_000_000_000;
-/// Times below 131 us are kept to 0.5 us, above to 1 % (2 significant digits).
-const LATENCY_NS_MIN: u64 = 1000;
-/// What a new histogram reaches to before it has to grow.
-const LATENCY_NS_FIRST: u64 = 16_000_000;
-
-/// A distribution of times.
-///
-/// Made on first use and grown by need: an unused one takes 8 bytes, one of a
-/// fast disk 4 KiB. Each bucket counts to 2^32 - 1 and stays there.
-#[derive(Clone, Debug, Default)]
-pub struct Latency(Option<Box<Histogram<u32>>>);
-
-impl Latency {
-    pub(crate) fn record(&mut self, time_ns: u64) {
-        let histogram = self.0.get_or_insert_with(|| Box::new(new_histogram()));
-        // Cannot fail: it resizes by itself, and the value is bounded.
-        let _ = histogram.record(time_ns.min(LATENCY_NS_MAX));
-    }
-
-    /// How many were recorded.
-    pub fn count(&self) -> u64 {
-        self.0.as_ref().map_or(0, |histogram| histogram.len())
-    }
-
-    /// Arithmetic mean; 0 when nothing was recorded.
-    pub fn mean_ns(&self) -> f64 {
-        self.0.as_ref().map_or(0.0, |histogram| histogram.mean())
-    }
-
-    /// The time that the share `quantile` (0 to 1) did not exceed.
-    pub fn quantile_ns(&self, quantile: f64) -> u64 {
-        self.0
-            .as_ref()
-            .map_or(0, |histogram| histogram.value_at_quantile(quantile))
-    }
-
-    /// The longest.
-    pub fn max_ns(&self) -> u64 {
-        self.0.as_ref().map_or(0, |histogram| histogram.max())
-    }
-
-    /// Adds what `other` recorded.
-    pub fn merge(&mut self, other: &Latency) {
-        if let Some(theirs) = &other.0 {
-            let ours = self.0.get_or_insert_with(|| Box::new(new_histogram()));
-            // Cannot fail: `ours` resizes by itself.
-            let _ = ours.add(theirs.as_ref());
-        }
-    }
-
-    fn since(&self, earlier: &Latency) -> Latency {
-        let mut difference = self.clone();
-        if let (Some(ours), Some(theirs)) = (&mut difference.0, &earlier.0) {
-            // Fails where `earlier` is not an earlier state of the same
-            // device; the later state alone is then the best answer.
-            let _ = ours.subtract(theirs.as_ref());
-        }
-        difference
-    }
-}
-
-fn new_histogram() -> Histogram<u32> {
-    let mut histogram = Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_FIRST, 2)
-        .expect("constants are valid bounds");
-    histogram.auto(true);
-    histogram
-}
+use tag::Tags;
 
 /// Requests of one kind on one level.
 #[derive(Clone, Debug, Default)]
@@ -92,6 +30,17 @@ pub struct FlowStatistics {
 }
 
 impl FlowStatistics {
+    fn count(&mut self, now_ns: u64, done: &Done) {
+        self.requests += 1;
+        self.bytes += u64::from(done.bytes);
+        self.merged += u64::from(done.merged);
+        self.errors += u64::from(done.failed);
+        self.queued
+            .record(done.dispatched_ns.saturating_sub(done.submitted_ns));
+        self.device
+            .record(now_ns.saturating_sub(done.dispatched_ns));
+    }
+
     /// Adds `other`.
     pub fn merge(&mut self, other: &FlowStatistics) {
         self.requests += other.requests;
@@ -135,99 +84,35 @@ impl LevelStatistics {
         }
     }
 
+    /// Adds `other`.
+    pub fn merge(&mut self, other: &LevelStatistics) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.sync.merge(&other.sync);
+    }
+
+    fn since(&self, earlier: &LevelStatistics) -> LevelStatistics {
+        LevelStatistics {
+            read: self.read.since(&earlier.read),
+            write: self.write.since(&earlier.write),
+            sync: self.sync.since(&earlier.sync),
+        }
+    }
+
+    fn sum(levels: &[LevelStatistics]) -> LevelStatistics {
+        let mut total = LevelStatistics::default();
+        for level in levels {
+            total.merge(level);
+        }
+        total
+    }
+
     /// All three kinds together.
     pub fn total(&self) -> FlowStatistics {
         let mut total = self.read.clone();
         total.merge(&self.write);
         total.merge(&self.sync);
         total
-    }
-}
-
-/// The longest row of [`TimeAtCount`]: larger counts share the last entry.
-const COUNT_MAX: usize = 256;
-
-/// How long a count stood at each value.
-#[derive(Clone, Debug, Default)]
-pub struct TimeAtCount {
-    times_ns: Vec<u64>,
-    count: u32,
-    since_ns: u64,
-}
-
-impl TimeAtCount {
-    fn settle(&mut self, now_ns: u64) {
-        let at = (self.count as usize).min(COUNT_MAX);
-        if at >= self.times_ns.len() {
-            self.times_ns.resize(at + 1, 0);
-        }
-        // The first call only starts the clock.
-        if self.since_ns != 0 {
-            self.times_ns[at] += now_ns.saturating_sub(self.since_ns);
-        }
-        self.since_ns = self.since_ns.max(now_ns);
-    }
-
-    fn add(&mut self, now_ns: u64, count: u32) {
-        self.settle(now_ns);
-        self.count += count;
-    }
-
-    fn subtract(&mut self, now_ns: u64, count: u32) {
-        self.settle(now_ns);
-        debug_assert!(self.count >= count);
-        self.count = self.count.saturating_sub(count);
-    }
-
-    /// Nanoseconds at each count, from 0 on; the entry for 256, if there is
-    /// one, holds all larger counts too.
-    pub fn times_ns(&self) -> &[u64] {
-        &self.times_ns
-    }
-
-    /// The count now.
-    pub fn count(&self) -> u32 {
-        self.count
-    }
-
-    /// Share of the time (0 to 1) at exactly `count`; 0 when no time passed.
-    pub fn share_at(&self, count: usize) -> f64 {
-        let total: u64 = self.times_ns.iter().sum();
-        if total == 0 {
-            return 0.0;
-        }
-        self.times_ns.get(count).copied().unwrap_or(0) as f64 / total as f64
-    }
-
-    /// Time-weighted mean; counts above 256 enter as 256.
-    pub fn mean(&self) -> f64 {
-        let total: u64 = self.times_ns.iter().sum();
-        if total == 0 {
-            return 0.0;
-        }
-        let weighted: f64 = (0..)
-            .zip(&self.times_ns)
-            .map(|(n, &t)| f64::from(n) * t as f64)
-            .sum();
-        weighted / total as f64
-    }
-
-    fn merge(&mut self, other: &TimeAtCount) {
-        if self.times_ns.len() < other.times_ns.len() {
-            self.times_ns.resize(other.times_ns.len(), 0);
-        }
-        for (ours, theirs) in self.times_ns.iter_mut().zip(&other.times_ns) {
-            *ours += theirs;
-        }
-        self.count += other.count;
-    }
-
-    fn since(&self, earlier: &TimeAtCount) -> TimeAtCount {
-        let mut difference = self.clone();
-        for (ours, theirs) in difference.times_ns.iter_mut().zip(&earlier.times_ns) {
-            *ours = ours.saturating_sub(*theirs);
-        }
-        difference
     }
 }
 
@@ -274,26 +159,30 @@ pub struct DeviceStatistics {
     /// System calls of the asynchronous backend that failed as a whole, and
     /// were tried again.
     pub backend_errors: u64,
+    tags: Tags,
 }
 
 impl DeviceStatistics {
     /// All levels together.
     pub fn total(&self) -> LevelStatistics {
-        let mut total = LevelStatistics::default();
-        for level in &self.levels {
-            total.read.merge(&level.read);
-            total.write.merge(&level.write);
-            total.sync.merge(&level.sync);
-        }
-        total
+        LevelStatistics::sum(&self.levels)
+    }
+
+    /// Requests with a tag of this one's number.
+    pub fn tag(&self, tag: Tag) -> TagStatistics {
+        self.tags.get(tag.number()).cloned().unwrap_or_default()
+    }
+
+    /// Requests outstanding with a tag of this class: 0 to
+    /// [`Tag::CLASSES`] - 1.
+    pub fn class(&self, class: usize) -> &TimeAtCount {
+        &self.tags.classes[class]
     }
 
     /// Adds `other`, as for a total over devices.
     pub fn merge(&mut self, other: &DeviceStatistics) {
         for (ours, theirs) in self.levels.iter_mut().zip(&other.levels) {
-            ours.read.merge(&theirs.read);
-            ours.write.merge(&theirs.write);
-            ours.sync.merge(&theirs.sync);
+            ours.merge(theirs);
         }
         self.transfers += other.transfers;
         for (ours, theirs) in self.batch_sizes.iter_mut().zip(&other.batch_sizes) {
@@ -303,6 +192,7 @@ impl DeviceStatistics {
         self.in_flight.merge(&other.in_flight);
         self.callback_panics += other.callback_panics;
         self.backend_errors += other.backend_errors;
+        self.tags.merge(&other.tags);
     }
 
     /// What happened after `earlier`, a state of the same device. Maxima are
@@ -310,9 +200,7 @@ impl DeviceStatistics {
     pub fn since(&self, earlier: &DeviceStatistics) -> DeviceStatistics {
         let mut difference = self.clone();
         for (ours, theirs) in difference.levels.iter_mut().zip(&earlier.levels) {
-            ours.read = ours.read.since(&theirs.read);
-            ours.write = ours.write.since(&theirs.write);
-            ours.sync = ours.sync.since(&theirs.sync);
+            *ours = ours.since(theirs);
         }
         difference.transfers -= earlier.transfers.min(self.transfers);
         for (ours, theirs) in difference.batch_sizes.iter_mut().zip(&earlier.batch_sizes) {
@@ -322,22 +210,29 @@ impl DeviceStatistics {
         difference.in_flight = self.in_flight.since(&earlier.in_flight);
         difference.callback_panics -= earlier.callback_panics.min(self.callback_panics);
         difference.backend_errors -= earlier.backend_errors.min(self.backend_errors);
+        difference.tags = self.tags.since(&earlier.tags);
         difference
     }
 
     /// A request went to the device at once, on its caller's thread.
-    pub(crate) fn started(&mut self, now_ns: u64) {
+    pub(crate) fn started(&mut self, now_ns: u64, tag: Option<Tag>) {
         self.transfers += 1;
-        self.outstanding.add(now_ns, 1);
         self.in_flight.add(now_ns, 1);
+        self.enqueued(now_ns, tag);
     }
 
-    pub(crate) fn enqueued(&mut self, now_ns: u64) {
+    pub(crate) fn enqueued(&mut self, now_ns: u64, tag: Option<Tag>) {
         self.outstanding.add(now_ns, 1);
+        if let Some(tag) = tag {
+            self.tags.entered(now_ns, tag);
+        }
     }
 
-    pub(crate) fn cancelled(&mut self, now_ns: u64) {
+    pub(crate) fn cancelled(&mut self, now_ns: u64, tag: Option<Tag>) {
         self.outstanding.subtract(now_ns, 1);
+        if let Some(tag) = tag {
+            self.tags.left(now_ns, tag);
+        }
     }
 
     /// A transfer of `requests` goes to the device.
@@ -356,22 +251,36 @@ impl DeviceStatistics {
     pub(crate) fn completed(&mut self, now_ns: u64, level: Level, kind: Kind, done: &Done) {
         self.outstanding.subtract(now_ns, 1);
         self.in_flight.subtract(now_ns, 1);
-        let flow = self.levels[level.index()].flow_mut(kind);
-        flow.requests += 1;
-        flow.bytes += u64::from(done.bytes);
-        flow.merged += u64::from(done.merged);
-        flow.errors += u64::from(done.failed);
-        flow.queued
-            .record(done.dispatched_ns.saturating_sub(done.submitted_ns));
-        flow.device
-            .record(now_ns.saturating_sub(done.dispatched_ns));
+        self.levels[level.index()]
+            .flow_mut(kind)
+            .count(now_ns, done);
+        if let Some(tag) = done.tag {
+            self.tags.left(now_ns, tag);
+            let level = self.tags.level_mut(tag, level);
+            level.flow_mut(kind).count(now_ns, done);
+        }
     }
 
     /// A copy in which the time-weighted counts reach to `now_ns`.
     pub(crate) fn snapshot(&mut self, now_ns: u64) -> DeviceStatistics {
+        self.settle(now_ns);
+        self.clone()
+    }
+
+    /// The time-weighted counts alone.
+    pub(crate) fn outstanding(&mut self, now_ns: u64) -> Outstanding {
+        self.settle(now_ns);
+        Outstanding {
+            all: self.outstanding.clone(),
+            in_flight: self.in_flight.clone(),
+            classes: self.tags.classes.clone(),
+        }
+    }
+
+    fn settle(&mut self, now_ns: u64) {
         self.outstanding.settle(now_ns);
         self.in_flight.settle(now_ns);
-        self.clone()
+        self.tags.settle(now_ns);
     }
 }
 
@@ -382,36 +291,16 @@ pub(crate) struct Done {
     pub bytes: u32,
     pub merged: bool,
     pub failed: bool,
+    pub tag: Option<Tag>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn time_is_weighted_by_count() {
-        let mut gauge = TimeAtCount::default();
-        gauge.add(1000, 2);
-        gauge.subtract(1400, 1);
-        gauge.subtract(1500, 1);
-        gauge.settle(2000);
-        assert_eq!(gauge.times_ns(), [500, 100, 400]);
-        assert_eq!(gauge.share_at(0), 0.5);
-        assert!((gauge.mean() - 0.9).abs() < 1e-9);
-    }
-
-    #[test]
-    fn counts_beyond_the_row_share_its_last_entry() {
-        let mut gauge = TimeAtCount::default();
-        gauge.add(1, 5000);
-        gauge.settle(11);
-        assert_eq!(gauge.times_ns().len(), COUNT_MAX + 1);
-        assert_eq!(gauge.times_ns()[COUNT_MAX], 10);
-    }
-
     fn one_read(submitted_ns: u64, done_ns: u64) -> DeviceStatistics {
         let mut statistics = DeviceStatistics::default();
-        statistics.enqueued(submitted_ns);
+        statistics.enqueued(submitted_ns, None);
         statistics.dispatched(submitted_ns + 10_000, 1);
         let done = Done {
             submitted_ns,
@@ -419,6 +308,7 @@ mod tests {
             bytes: 512,
             merged: false,
             failed: false,
+            tag: None,
         };
         statistics.completed(done_ns, Level::Normal, Kind::Read, &done);
         statistics
@@ -442,16 +332,7 @@ mod tests {
     #[test]
     fn unused_flows_hold_no_histogram() {
         let statistics = one_read(1, 2);
-        assert!(statistics.levels[0].read.queued.0.is_none());
+        assert!(!statistics.levels[0].read.queued.has_memory());
         assert_eq!(statistics.levels[0].read.queued.quantile_ns(0.99), 0);
-    }
-
-    #[test]
-    fn times_are_bounded() {
-        let mut latency = Latency::default();
-        latency.record(u64::MAX);
-        latency.record(0);
-        assert_eq!(latency.count(), 2);
-        assert!(latency.max_ns() < 2 * LATENCY_NS_MAX);
     }
 }

@@ -287,8 +287,17 @@ fn time_is_the_models_and_that_of_stalls() {
 
 #[test]
 fn a_promoted_request_goes_first() {
-    // Long enough for this thread to queue four requests meanwhile. The log
-    // of the stalls tells the order in which they came to the disk.
+    // A busy machine may keep this thread from queueing all of them while the
+    // first is under way, which takes long enough mostly.
+    const ATTEMPTS: usize = 20;
+    let order = (0..ATTEMPTS).find_map(|_| order_of_promoted());
+    let order = order.expect("four requests are queued within 200 ms once in a while");
+    assert_eq!(order, [0, 524_288, 4096, 65536]);
+}
+
+/// Offsets in the order in which they came to the disk, which the log of the
+/// stalls tells; `None` when the first was done before the last was queued.
+fn order_of_promoted() -> Option<Vec<u64>> {
     let disk = constant(Duration::from_millis(200)).faults("stall=1ns:1".parse().unwrap());
     let disk = disk.build().unwrap();
     let engine = on(&disk, Policy::Lanes);
@@ -302,12 +311,13 @@ fn a_promoted_request_goes_first() {
     ];
     let mut reads = Vec::from(first.map(|(offset, level)| read(offset, level)));
     let waited_for = read(524_288, Level::Background);
-    assert!(waited_for.promote(Level::Foreground));
+    let promoted = waited_for.promote(Level::Foreground);
+    let in_time = !reads[0].is_done();
+    assert!(promoted || !in_time);
     reads.push(waited_for);
     for read in reads {
         read.wait().result.unwrap();
     }
     let log = disk.faults().unwrap().log();
-    let order: Vec<u64> = log.first.iter().map(|stall| stall.offset).collect();
-    assert_eq!(order, [0, 524_288, 4096, 65536]);
+    in_time.then(|| log.first.iter().map(|stall| stall.offset).collect())
 }

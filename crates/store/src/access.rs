@@ -4,7 +4,8 @@
 //! 1. Nobody waits for I/O while holding a latch. A page that is not in memory
 //!    is a [`Miss`]: drop every latch, [`Pages::load`] it, start over.
 //! 2. Latches are taken from the root down; siblings from left to right, under
-//!    their parent's exclusive latch; then segment pages, then extent pages.
+//!    their parent's exclusive latch. Pages that record who has which page come
+//!    after all others, as a mini-transaction commits, by ascending number.
 //! 3. A mini-transaction fails only before its first change.
 
 pub mod memory;
@@ -12,6 +13,7 @@ pub mod memory;
 use crate::ids::{Lsn, PageId, SegmentId};
 use crate::page::Op;
 use crate::pool::Stamp;
+use crate::stream::ReadAhead;
 use std::ops::Deref;
 
 /// A page that must be read first.
@@ -93,6 +95,11 @@ pub trait Pages: Send + Sync {
     /// # Errors
     /// [`PagesError`].
     fn load(&self, miss: Miss) -> Result<(), PagesError>;
+
+    /// What reads pages ahead of need; `None` where none are ever missing.
+    fn read_ahead(&self) -> Option<ReadAhead<'_>> {
+        None
+    }
 
     /// Begins a mini-transaction that may allocate up to `pages` pages in each
     /// of `segments`. Makes room for them and for its log first, and may wait

@@ -7,9 +7,10 @@
 
 use crate::data::TableSchema;
 use crate::error::StoreError;
+use crate::policy::Role;
 use crate::store::{Store, StoreOptions};
 use crate::tree::Direction;
-use crate::txn::Error;
+use crate::txn::{Error, Transaction};
 use std::path::{Path, PathBuf};
 
 /// Ending of the directory's name until the copy is complete.
@@ -28,19 +29,35 @@ impl Store {
     /// [`Error::Pages`] when rows cannot be read or written. What was copied
     /// by then is removed.
     pub fn backup(&self, path: impl AsRef<Path>, options: &StoreOptions) -> Result<u64, Error> {
+        self.backup_while(path, options, &|| true)
+    }
+
+    /// The same as long as `go_on` says so. It is asked for every row: it should
+    /// be quick.
+    ///
+    /// # Errors
+    /// As [`backup`](Self::backup), and [`Error::Stopped`].
+    pub fn backup_while(
+        &self,
+        path: impl AsRef<Path>,
+        options: &StoreOptions,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<u64, Error> {
         let path = path.as_ref();
         let names = &options.pages.names;
-        let taken = names.exists(path) || names.list(path).is_ok_and(|files| !files.is_empty());
-        if taken {
-            return Err(Error::Files(StoreError::Exists {
-                path: path.to_owned(),
-            }));
-        }
+        let has_files = |path: &Path| names.list(path).is_ok_and(|files| !files.is_empty());
         let mut part = path.as_os_str().to_owned();
         part.push(PART_SUFFIX);
         let part = PathBuf::from(part);
-        let made = Store::create(&part, options)?;
-        let copied = self.copy_to(&made).and_then(|rows| {
+        let taken = (names.exists(path) || has_files(path)).then_some(path);
+        // That of another backup, or of one that was killed; perhaps not ours.
+        if let Some(taken) = taken.or(has_files(&part).then_some(&part)) {
+            return Err(Error::Files(StoreError::Exists {
+                path: taken.to_owned(),
+            }));
+        }
+        let copied = Store::create(&part, options).and_then(|made| {
+            let rows = self.copy_to(&made, go_on)?;
             made.close()?;
             Ok(rows)
         });
@@ -53,19 +70,24 @@ impl Store {
                 }
                 Ok(rows)
             }
+            // Another backup was quicker: what is there is its.
+            Err(error @ Error::Files(StoreError::Locked { .. } | StoreError::Exists { .. })) => {
+                Err(error)
+            }
             Err(error) => {
                 // The first error says more than one of cleaning up.
                 for file in names.list(&part).unwrap_or_default() {
                     let _ = names.remove(&file);
                 }
+                let _ = names.remove_directory(&part);
                 Err(error)
             }
         }
     }
 
     /// Copies all rows of a snapshot.
-    fn copy_to(&self, copy: &Store) -> Result<u64, Error> {
-        let mut transaction = self.begin();
+    fn copy_to(&self, copy: &Store, go_on: &dyn Fn() -> bool) -> Result<u64, Error> {
+        let mut transaction = Transaction::begin_as(&self.system, Role::Backup);
         let tables = self.tables();
         // Once it has looked at a table, that cannot be dropped.
         let mut kept: Vec<TableSchema> = Vec::with_capacity(tables.len());
@@ -81,11 +103,13 @@ impl Store {
             copy.create_table(&schema)?;
             let mut failed = None;
             let rows = transaction.range(&schema.name, .., Direction::Forward)?;
+            let rows = rows.map(|row| if go_on() { row } else { Err(Error::Stopped) });
             let rows = rows.map_while(|row| row.map_err(|error| failed = Some(error)).ok());
-            count += copy.bulk_load(&schema.name, rows)?;
+            let loaded = copy.bulk_load(&schema.name, rows);
             if let Some(error) = failed {
                 return Err(error);
             }
+            count += loaded?;
         }
         Ok(count)
     }

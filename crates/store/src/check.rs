@@ -11,16 +11,27 @@ mod rows;
 use crate::access::PagesError;
 use crate::backing::Backing;
 use crate::overflow::OverflowRef;
+use crate::policy::Role;
+use crate::stream::{BEGIN_EXTENTS, LeafAhead, acting_as};
 use crate::system::System;
 use crate::tree::Tree;
 use crate::txn::Error;
 use crate::undo::record::{Body, Record};
 use crate::undo::{Place, Step, read_header, step};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Findings that a check lists; more are only counted.
 const FINDINGS_MAX: usize = 1000;
+
+/// Says whether it is still wanted.
+type GoOn<'a> = &'a dyn Fn() -> bool;
+
+/// # Errors
+/// [`Error::Stopped`].
+fn expect_wanted(go_on: GoOn<'_>) -> Result<(), Error> {
+    go_on().then_some(()).ok_or(Error::Stopped)
+}
 
 /// Something that is not in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +66,6 @@ pub struct CheckReport {
     pub undo_records: u64,
     /// Pages of trees, long values and undo.
     pub pages: u64,
-    /// Pages of the segments looked at, by tablespace.
-    segments: BTreeMap<u32, u64>,
 }
 
 impl CheckReport {
@@ -70,15 +79,23 @@ impl CheckReport {
             self.findings_omitted += 1;
             return;
         }
-        self.findings.push(Finding {
+        let finding = Finding {
             place: place.to_owned(),
             what: what.to_string(),
-        });
+        };
+        // Undo is looked at in every step.
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
     }
 
-    /// Notes an error as a finding, but passes on that the store has failed.
+    /// Notes an error as a finding, but passes on that the store has failed, or
+    /// the check shall end.
     fn note_error(&mut self, place: &str, error: Error) -> Result<(), Error> {
-        if matches!(error, Error::Pages(PagesError::Failed { .. })) {
+        if matches!(
+            error,
+            Error::Pages(PagesError::Failed { .. }) | Error::Stopped
+        ) {
             return Err(error);
         }
         self.note(place, error);
@@ -89,6 +106,7 @@ impl CheckReport {
 /// What undo says.
 #[derive(Default)]
 struct UndoSeen {
+    records: u64,
     /// Transactions whose records are there.
     transactions: HashSet<u64>,
     /// Long values of old versions, by table.
@@ -101,31 +119,48 @@ struct UndoSeen {
 }
 
 impl<B: Backing> System<B> {
-    /// Walks everything. Transactions may be open, but their changes wait until
-    /// it ends.
-    pub(crate) fn check(&self) -> Result<CheckReport, Error> {
+    /// Walks everything, in steps: the tree of a table or index, or the rows or
+    /// entries in it. Changes wait while a step looks at what must agree, and
+    /// go on between the steps.
+    ///
+    /// `go_on` is asked again and again whether it shall.
+    pub(crate) fn check(&self, go_on: GoOn<'_>) -> Result<CheckReport, Error> {
         let mut report = CheckReport::default();
+        let _reads = acting_as(Role::Check);
         let _no_tables_come = self.catalog.lock();
-        let running = self.purge.running.lock();
-        // What remains then is there for a reason.
-        while self.purge_held(&running, usize::MAX)? > 0 {}
-        let _nothing_changes = self.gate.write();
-        let undo = self.check_undo(&mut report)?;
-        self.check_tree(
-            "the catalogue",
-            &self.catalog.tree,
-            &[self.master.page.page],
-            &mut report,
-        )?;
+        // Once: with changes going on there is always something new.
+        self.purge(usize::MAX)?;
+        self.at_rest(&mut report, |undo, report| {
+            report.undo_records = undo.records;
+            let own = [self.master.page.page];
+            self.check_tree("the catalogue", &self.catalog.tree, &own, go_on, report)?;
+            self.compare_pages("undo", self.slots.segment(), undo.pages.clone(), report);
+            let catalogue = &self.catalog.tree;
+            let segments = [catalogue.branch_segment, catalogue.leaf_segment];
+            self.compare_space(segments.into_iter().chain([self.slots.segment()]), report);
+            Ok(())
+        })?;
         for table in self.catalog.all() {
             report.tables += 1;
-            self.check_table(&table, &undo, &mut report)?;
+            self.check_table(&table, go_on, &mut report)?;
         }
-        self.compare_spaces(&mut report);
         Ok(report)
     }
 
-    /// Walks the streams of all undo slots.
+    /// Calls `look` with what undo says, while nothing changes.
+    fn at_rest(
+        &self,
+        report: &mut CheckReport,
+        look: impl FnOnce(&UndoSeen, &mut CheckReport) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let _not_purged = self.purge.running.lock();
+        let _nothing_changes = self.gate.write();
+        let undo = self.check_undo(report)?;
+        look(&undo, report)
+    }
+
+    /// Walks the streams of all undo slots. What is wrong with them is noted
+    /// once.
     fn check_undo(&self, report: &mut CheckReport) -> Result<UndoSeen, Error> {
         let mut seen = UndoSeen::default();
         let slots = self.master.read(&self.backing)?.slots;
@@ -141,8 +176,6 @@ impl<B: Backing> System<B> {
                 report.note_error(&place, error)?;
             }
         }
-        let segment = self.slots.segment();
-        self.compare_pages("undo", segment, std::mem::take(&mut seen.pages), report);
         Ok(seen)
     }
 
@@ -176,7 +209,7 @@ impl<B: Backing> System<B> {
                     at = Place::begin_of(page);
                 }
                 Step::Record { bytes, next } => {
-                    report.undo_records += 1;
+                    seen.records += 1;
                     let record = Record::decode(&bytes).expect("checked by the step");
                     seen.note(&record);
                     at = next;
@@ -191,9 +224,11 @@ impl<B: Backing> System<B> {
         place: &str,
         tree: &Tree,
         others: &[u32],
+        go_on: GoOn<'_>,
         report: &mut CheckReport,
     ) -> Result<(), Error> {
-        let mut found = tree.check(&self.backing)?;
+        let mut ahead = LeafAhead::new(&self.backing, Role::Check, BEGIN_EXTENTS);
+        let mut found = tree.check_while(&self.backing, go_on, &mut ahead)?;
         for finding in &found.findings {
             report.note(place, finding);
         }

@@ -6,6 +6,7 @@ use crate::log::{Log, LogError};
 use crate::names::Names;
 use crate::pool::Pool;
 use crate::space::Spaces;
+use crate::stream::Streams;
 use iolane::Engine;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub(crate) struct Core {
     pub(crate) pool: Pool,
     pub(crate) log: Log,
     pub(crate) spaces: Spaces,
+    pub(crate) streams: Streams,
     pub(crate) bell: Arc<Bell>,
     pub(crate) flushed: FlushCounters,
     /// Not before redo is complete: the log must stay as it is till then.
@@ -44,7 +46,7 @@ impl Core {
         let waker = Arc::clone(&bell);
         pool.set_waker(move || waker.ring());
         let waker = Arc::clone(&bell);
-        log.set_waker(move || waker.ring_urgent());
+        log.set_waker(move || waker.ring());
         Core {
             engine,
             directory,
@@ -54,6 +56,7 @@ impl Core {
             pool,
             log,
             spaces: Spaces::default(),
+            streams: Streams::default(),
             bell,
             flushed: FlushCounters::default(),
             checkpoints: AtomicBool::new(false),

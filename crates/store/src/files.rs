@@ -1,37 +1,62 @@
 //! The files that pages live in.
 
-use crate::flush::Doublewrite;
-use crate::ids::PageId;
+use crate::flush::{Doublewrite, InPlace};
+use crate::ids::{Lsn, PageId};
+use crate::ledger::{FileClass, tag};
 use crate::page::header;
 use crate::policy::{IoPolicy, Role};
 use iolane::{Completion, File, Level};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All tablespaces' files, and the area with copies of what was written last.
 pub(crate) struct PageFiles {
     page_bytes: usize,
     pub(crate) policy: IoPolicy,
     spaces: RwLock<HashMap<u32, File>>,
+    /// No page in a file has a later change: as far as the log went when it was
+    /// opened, or the flusher has come since.
+    newest: AtomicU64,
     pub(crate) doublewrite: Doublewrite,
-    /// Held while pages are written to their places, in a batch or to repair
-    /// one.
-    pub(crate) in_place: Mutex<()>,
+    /// Pages that are on their way to their places.
+    pub(crate) in_place: InPlace,
 }
 
 impl PageFiles {
-    pub(crate) fn new(page_bytes: usize, doublewrite: Doublewrite, policy: IoPolicy) -> PageFiles {
+    /// For a log that ends at `newest`.
+    pub(crate) fn new(
+        page_bytes: usize,
+        doublewrite: Doublewrite,
+        policy: IoPolicy,
+        newest: Lsn,
+    ) -> PageFiles {
         PageFiles {
             page_bytes,
             policy,
             spaces: RwLock::default(),
+            newest: AtomicU64::new(newest.0),
             doublewrite,
-            in_place: Mutex::new(()),
+            in_place: InPlace::default(),
         }
     }
 
     pub(crate) fn add(&self, space: u32, file: File) {
+        let file = file.tagged(tag(Role::Space, FileClass::Data));
         self.spaces.write().insert(space, file);
+    }
+
+    /// Pages with changes up to `lsn`, which the log has, will be written.
+    pub(crate) fn raise_newest(&self, lsn: Lsn) {
+        self.newest.fetch_max(lsn.0, Ordering::AcqRel);
+    }
+
+    /// Whether the log knows all that happened to a page.
+    fn check_age(&self, page: &[u8], file: &File) -> Result<(), String> {
+        let newest = Lsn(self.newest.load(Ordering::Acquire));
+        too_new(page, newest).map_or(Ok(()), |reason| {
+            Err(format!("{}: {reason}", file.path().display()))
+        })
     }
 
     pub(crate) fn remove(&self, space: u32) -> Option<File> {
@@ -43,8 +68,10 @@ impl PageFiles {
     }
 
     /// A tablespace's file for requests of a role.
-    pub(crate) fn for_role(&self, space: u32, _role: Role) -> Option<File> {
-        self.get(space)
+    pub(crate) fn for_role(&self, space: u32, role: Role) -> Option<File> {
+        let spaces = self.spaces.read();
+        let file = spaces.get(&space)?;
+        Some(file.tagged(tag(role, FileClass::Data)))
     }
 
     /// Where a page begins in its file.
@@ -75,23 +102,37 @@ impl PageFiles {
                 format!("{} ends before it", file.path().display())
             }
             Ok(_) => match header::check(page, id) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return self.check_age(page, file),
                 Err(fault) => format!("{}: {fault}", file.path().display()),
             },
         };
-        // The flusher writes nothing now. A new life that begins from here on
-        // is written after the repair.
-        let _nobody_writes = self.in_place.lock();
-        if !is_wanted() {
-            return Ok(());
-        }
-        match self.doublewrite.copy(id, page) {
-            Ok(true) => {}
-            Ok(false) => return Err(format!("{fault}; there is no copy of it")),
-            Err(error) => return Err(format!("{fault}; its copy: {error}")),
-        }
-        file.write_at(page, self.offset(id), Level::Foreground)
-            .and_then(|_| file.sync_data(Level::Foreground))
-            .map_err(|error| format!("{fault}; repairing it: {error}"))
+        // The flusher does not write the page now, and begins no batch. A new
+        // life that begins from here on is written after the repair.
+        let repaired = self.in_place.repair(id, || {
+            if !is_wanted() {
+                return Ok(());
+            }
+            match self.doublewrite.copy(id, page) {
+                Ok(true) => self.check_age(page, file)?,
+                Ok(false) => return Err(format!("{fault}; there is no copy of it")),
+                Err(error) => return Err(format!("{fault}; its copy: {error}")),
+            }
+            file.write_at(page, self.offset(id), Level::Foreground)
+                .and_then(|_| file.sync_data(Level::Foreground))
+                .map_err(|error| format!("{fault}; repairing it: {error}"))
+        });
+        repaired.unwrap_or_else(|| Err(format!("{fault}; it was being written when that failed")))
     }
+}
+
+/// What is wrong with a page whose last change lies behind `newest`. Its log
+/// has lost its end, or is another's: redo would go on from what never was.
+pub(crate) fn too_new(page: &[u8], newest: Lsn) -> Option<String> {
+    let lsn = header::lsn(page);
+    (lsn > newest).then(|| {
+        format!(
+            "it was changed at {lsn} of the log, which ends at {newest}: the log has lost its end, \
+             or files of different times are mixed; restore a backup"
+        )
+    })
 }

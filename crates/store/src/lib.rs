@@ -11,7 +11,8 @@
 //! | [`tree`], [`overflow`], [`data`] | records by key, long values; values, keys and rows as bytes |
 //! | [`access`] | the contract between what is above and below: latches, mini-transactions |
 //! | [`PageStore`], `pool`, `mini`, `space`, `flush`, `recovery` | pages in memory and in files |
-//! | `policy` | who does I/O, how urgently and how eagerly |
+//! | `stream` | reading pages ahead of whoever knows which come next |
+//! | `policy`, `ledger` | who does I/O, how urgently and how eagerly; what came of it |
 //! | [`log`] | the redo log |
 //! | [`page`] | what stands in a page, and how it changes |
 #![deny(unsafe_code)]
@@ -31,6 +32,7 @@ mod failure;
 mod files;
 mod flush;
 pub mod ids;
+mod ledger;
 mod load;
 pub mod log;
 mod master;
@@ -44,6 +46,7 @@ mod pool;
 mod recovery;
 mod space;
 mod store;
+mod stream;
 mod sync;
 mod system;
 mod table;
@@ -51,10 +54,12 @@ pub mod tree;
 pub mod txn;
 mod undo;
 mod unlogged;
+mod waits;
 
 pub use check::{CheckReport, Finding};
 pub use error::StoreError;
 pub use flush::FlushStatistics;
+pub use ledger::{FileClass, Ledger};
 pub use mini::Mini;
 pub use names::{DirectoryLock, Names, SystemNames};
 pub use page_store::{
@@ -65,9 +70,11 @@ pub use pool::{POOL_PAGES_MIN, PoolError, PoolStatistics, SharedPage, Stamp};
 pub use recovery::{RecoveryProgress, RecoveryReport};
 pub use space::SpaceStatistics;
 pub use store::{Store, StoreOptions, StoreStatistics};
+pub use stream::{ReadAhead, StreamStatistics};
 pub use table::ROW_BYTES_MAX;
 pub use tree::Direction;
 pub use txn::{Durability, Error, Rows, Savepoint, Transaction};
+pub use waits::WaitStatistics;
 
 /// Compiles the example of the page on stores.
 #[cfg(doctest)]

@@ -43,6 +43,12 @@ pub trait Names: Debug + Send + Sync {
     /// What the system says.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Removes an empty directory, if there are directories.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn remove_directory(&self, directory: &Path) -> io::Result<()>;
+
     /// Makes the names in a directory durable.
     ///
     /// # Errors
@@ -84,6 +90,10 @@ impl Names for SystemNames {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    fn remove_directory(&self, directory: &Path) -> io::Result<()> {
+        fs::remove_dir(directory)
     }
 
     fn sync(&self, directory: &Path) -> io::Result<()> {

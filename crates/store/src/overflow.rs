@@ -19,6 +19,8 @@ use crate::ids::{PageId, SegmentId};
 use crate::page::header::{self, BODY, PageKind, get_u32};
 use crate::page::slotted::capacity;
 use crate::page::{Op, header::SPECIFIC};
+use crate::policy::{Role, ScanReadAhead};
+use crate::stream::{BEGIN_EXTENTS, Offered, PageStream};
 use crate::tree::Reserve;
 use std::ops::Range;
 
@@ -107,6 +109,43 @@ fn until_loaded<P: Pages, T>(
     attempt: impl FnMut() -> Result<T, Stop>,
 ) -> Result<T, OverflowError> {
     until_done(pages, attempt)
+}
+
+/// Reads the pages of a value ahead of the one who reads it, from the first that
+/// is missing.
+struct Ahead<'d, 'p> {
+    data: &'d [PageId],
+    stream: Option<PageStream<'p, Offered>>,
+}
+
+impl<'d, 'p> Ahead<'d, 'p> {
+    fn of(data: &'d [PageId]) -> Ahead<'d, 'p> {
+        Ahead { data, stream: None }
+    }
+
+    fn waits_for<P: Pages>(&mut self, pages: &'p P, page: PageId) {
+        if let Some(stream) = &mut self.stream {
+            stream.waits_for(page);
+            return;
+        }
+        // The caller reads that one by itself.
+        let at = self.data.iter().position(|&id| id == page);
+        let behind = at.map_or(&[][..], |at| &self.data[at + 1..]);
+        if let Some(ahead) = pages.read_ahead()
+            && ahead.policy().scan == ScanReadAhead::Logical
+            && !behind.is_empty()
+        {
+            let mut stream = PageStream::of_offered(ahead, Role::Scan, BEGIN_EXTENTS);
+            stream.offer(behind.iter().copied());
+            self.stream = Some(stream);
+        }
+    }
+
+    fn came_to(&mut self, page: PageId) {
+        if let Some(stream) = &mut self.stream {
+            stream.came_to(page);
+        }
+    }
 }
 
 /// Where long values of an index go.
@@ -212,13 +251,16 @@ impl Overflow {
             return Ok(());
         }
         let data = self.pages_of(pages, value)?.data;
+        let mut ahead = Ahead::of(&data[from / room..=(to - 1) / room]);
         while from < to {
             let part = from / room;
             let due = (value.bytes as usize - part * room).min(room);
             let end = to.min((part + 1) * room);
             let id = data[part];
             until_loaded(pages, || {
-                let page = pages.shared(id)?;
+                let page = pages
+                    .shared(id)
+                    .inspect_err(|_| ahead.waits_for(pages, id))?;
                 self.expect(&page, id, LEVEL_DATA)?;
                 let stored = get_u32(&page, COUNT.into()) as usize;
                 if stored != due {
@@ -227,6 +269,7 @@ impl Overflow {
                 out.extend_from_slice(&page[BODY + from - part * room..BODY + end - part * room]);
                 Ok(())
             })?;
+            ahead.came_to(id);
             from = end;
         }
         Ok(())

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::files::PageFiles;
 use crate::flush::{Doublewrite, FlushStatistics, Flusher};
 use crate::ids::{Lsn, PAGE_BYTES_DEFAULT, PageId, SegmentId};
+use crate::ledger::{FileClass, Ledger, tag};
 use crate::log::{Log, LogError};
 use crate::mini::Mini;
 use crate::names::{Names, SystemNames};
@@ -16,8 +17,10 @@ use crate::pool::{Pool, PoolStatistics, SharedPage, Stamp};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
+use crate::stream::{ReadAhead, StreamStatistics, acting_as};
 use crate::unlogged::UnloggedPages;
-use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions};
+use crate::waits::WaitStatistics;
+use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions, Outstanding, Tag};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +32,7 @@ use std::thread::JoinHandle;
 pub const LOG_FILE: &str = "redo.log";
 /// Name of the doublewrite area's file.
 pub const DOUBLEWRITE_FILE: &str = "doublewrite";
+const LOG_TAG: Tag = tag(Role::Log, FileClass::Log);
 /// Smallest and largest page.
 const PAGE_BYTES: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
 /// Mini-transactions of this many new pages, four at a time, must fit the log.
@@ -71,7 +75,8 @@ impl Default for PageStoreOptions {
 impl PageStoreOptions {
     /// Bytes of an arena that the pool and the flusher fit into.
     pub fn arena_bytes(&self) -> u64 {
-        self.pool_bytes + (Flusher::PAGES * self.page_bytes) as u64
+        let frames = (self.pool_bytes / self.page_bytes as u64) as usize;
+        self.pool_bytes + (Flusher::pages(frames) * self.page_bytes) as u64
     }
 }
 
@@ -129,6 +134,11 @@ pub struct PageStoreStatistics {
     pub pool: PoolStatistics,
     /// The flusher.
     pub flush: FlushStatistics,
+    /// Waits for a free frame: all pages in memory were dirty, or in use.
+    pub frame_waits: WaitStatistics,
+    /// Waits for room in the log: for a checkpoint, or to write what has
+    /// gathered in memory.
+    pub log_waits: WaitStatistics,
     /// Mini-transactions that changed something.
     pub minis: u64,
     /// End of the log.
@@ -166,12 +176,17 @@ impl PageStore {
         let mut open = Log::open_options();
         open.create_new(true)
             .size(Log::file_bytes(options.log_bytes));
-        let file = engine.open(&log_path, &open)?;
+        let file = engine.open(&log_path, &open)?.tagged(LOG_TAG);
         let log = Log::create(file, options.log_bytes, store, Lsn(0));
         let log = log.map_err(|source| in_log(&log_path, source))?;
+        let log = log.with_plain(
+            engine
+                .open(&log_path, &Log::plain_options())?
+                .tagged(LOG_TAG),
+        );
         space::sync_directory(names, directory)?;
 
-        let files = PageFiles::new(page_bytes, doublewrite, options.io);
+        let files = PageFiles::new(page_bytes, doublewrite, options.io, log.end());
         files.add(SYSTEM_SPACE, system);
         let store = start(engine, directory, options, page_bytes, store, files, log)?;
         store
@@ -198,7 +213,13 @@ impl PageStore {
         let doublewrite = Doublewrite::open(area, page_bytes, store)?;
         let log_path = directory.join(LOG_FILE);
         let file = engine.open(&log_path, &Log::open_options())?;
+        let file = file.tagged(LOG_TAG);
         let (log, scan) = Log::open(file).map_err(|source| in_log(&log_path, source))?;
+        let log = log.with_plain(
+            engine
+                .open(&log_path, &Log::plain_options())?
+                .tagged(LOG_TAG),
+        );
         if log.store() != store {
             return Err(StoreError::OtherStore { path: log_path });
         }
@@ -218,16 +239,17 @@ impl PageStore {
             let source = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(StoreError::system(&path, source));
         }
-        let restored = doublewrite.restore(|space| {
+        let restored = doublewrite.restore(log.end(), |space| {
             let mut all = found.iter();
             all.find(|found| found.space == space)
                 .map(|found| found.file.clone())
         })?;
-        let files = PageFiles::new(page_bytes, doublewrite, options.io);
+        let files = PageFiles::new(page_bytes, doublewrite, options.io, log.end());
         for found in &found {
             files.add(found.space, found.file.clone());
         }
         let opened = start(engine, directory, options, page_bytes, store, files, log)?;
+        let _reads = acting_as(Role::Recovery);
         let mut report = opened.core.redo(scan, progress)?;
         report.restored = restored;
         for found in found {
@@ -244,7 +266,7 @@ impl PageStore {
     /// the log, and redo at the next opening brings it back.
     pub fn close(mut self) -> Result<(), PagesError> {
         self.stop();
-        self.core.pool.failure.check()
+        self.check_failure()
     }
 
     fn stop(&mut self) {
@@ -253,6 +275,17 @@ impl PageStore {
             // It catches its own panics.
             let _ = flusher.join();
         }
+        // The memory goes back, and nothing of this store is under way when the
+        // next begins.
+        self.core.pool.settle();
+    }
+
+    /// Whether it can go on.
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`] once a write or a sync has failed.
+    pub fn check_failure(&self) -> Result<(), PagesError> {
+        self.core.pool.failure.check()
     }
 
     /// Waits until everything logged before `lsn` is durable.
@@ -261,6 +294,16 @@ impl PageStore {
     /// [`PagesError::Failed`].
     pub fn make_durable(&self, lsn: Lsn) -> Result<(), PagesError> {
         let result = self.core.log.make_durable(lsn);
+        result.map_err(|error| self.core.log_failed(error))
+    }
+
+    /// Waits until everything logged before `lsn` is in the log's file: it
+    /// survives the end of the program, but not of the machine.
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`].
+    pub fn make_written(&self, lsn: Lsn) -> Result<(), PagesError> {
+        let result = self.core.log.make_written(lsn);
         result.map_err(|error| self.core.log_failed(error))
     }
 
@@ -274,7 +317,7 @@ impl PageStore {
     /// no more are. Returns at once unless the engine's queue of its level is
     /// full.
     pub fn prefetch(&self, ids: &[PageId], role: Role) -> usize {
-        self.core.pool.prefetch(ids, role)
+        self.core.pool.prefetch(ids, role, None).reads
     }
 
     /// Makes an empty tablespace, durable when this returns; gives its number.
@@ -334,12 +377,30 @@ impl PageStore {
         Some(map.used_pages() - own as u64)
     }
 
+    /// Who used the device that the store's directory lies on.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::new(self.core.log.device().statistics())
+    }
+
+    /// How many requests were outstanding: a part of the ledger that is cheap
+    /// enough to be looked at all the time.
+    pub fn outstanding(&self) -> Outstanding {
+        self.core.log.device().outstanding()
+    }
+
+    /// What the streams of pages of a role did.
+    pub fn stream_statistics(&self, role: Role) -> StreamStatistics {
+        self.core.streams.statistics(role)
+    }
+
     /// Counts of all that happened since it was opened.
     pub fn statistics(&self) -> PageStoreStatistics {
         let core = &self.core;
         PageStoreStatistics {
             pool: core.pool.statistics(),
             flush: core.flushed.read(),
+            frame_waits: core.pool.frame_waits(),
+            log_waits: core.log.waits(),
             minis: core.changes.load(std::sync::atomic::Ordering::Relaxed),
             log_end: core.log.end(),
             checkpoint: core.log.checkpoint_lsn(),
@@ -379,7 +440,13 @@ impl Pages for PageStore {
 
     fn load(&self, miss: Miss) -> Result<(), PagesError> {
         self.core.pool.failure.check()?;
-        self.core.pool.load(miss.0)
+        self.core.pool.load(miss.0)?;
+        ReadAhead(&self.core).guess();
+        Ok(())
+    }
+
+    fn read_ahead(&self) -> Option<ReadAhead<'_>> {
+        Some(ReadAhead(&self.core))
     }
 
     fn begin(&self, segments: &[SegmentId], pages: u32) -> Result<Mini<'_>, PagesError> {
@@ -426,7 +493,8 @@ fn open_doublewrite(
             .truncate(true)
             .size(Doublewrite::file_bytes(page_bytes));
     }
-    Ok(engine.open(directory.join(DOUBLEWRITE_FILE), &options)?)
+    let area = engine.open(directory.join(DOUBLEWRITE_FILE), &options)?;
+    Ok(area.tagged(tag(Role::Recovery, FileClass::Doublewrite)))
 }
 
 /// Page size and number of the store.
@@ -465,7 +533,7 @@ fn start(
     let cleaning_max = 4 * crate::flush::BATCH_PAGES;
     let failure = Arc::new(Failure::default());
     let pool = Pool::new(arena, frames, page_bytes, cleaning_max, files, failure)?;
-    let staging: Result<Vec<Buffer>, _> = (0..Flusher::PAGES)
+    let staging: Result<Vec<Buffer>, _> = (0..Flusher::pages(frames))
         .map(|_| pool.arena().buffer(page_bytes))
         .collect();
     let staging = staging.map_err(crate::pool::PoolError::from)?;

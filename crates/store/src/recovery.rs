@@ -1,8 +1,8 @@
 //! Redo: bringing the pages of a store to the end of its log.
 //!
 //! Records are read some at a time; the pages that they change are read ahead
-//! in one batch, then the changes are made where a page is older than the
-//! record. Changed pages leave memory as always, through the flusher. No
+//! while the records before them are repeated: the changes are made where a page
+//! is older than the record. Changed pages leave memory as always, through the flusher. No
 //! checkpoint is taken before the end, so a crash on the way begins again from
 //! the same position, and finds some pages newer.
 
@@ -14,7 +14,8 @@ use crate::log::{LogError, LogScan};
 use crate::page::{Op, header};
 use crate::policy::Role;
 use crate::space::layout::{HEADER_PAGE, at};
-use std::collections::BTreeSet;
+use crate::stream::{BEGIN_EXTENTS, Offered, PageStream, ReadAhead};
+use std::collections::HashSet;
 
 /// Records are taken together up to so many bytes.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -85,6 +86,40 @@ fn grown_to(id: PageId, changes: &[(PageId, Op<'_>)]) -> Option<u32> {
     sizes.rev().find(|_| id.page == HEADER_PAGE)
 }
 
+/// Reads the pages that records change, in the order of first need.
+struct Ahead<'c> {
+    stream: PageStream<'c, Offered>,
+    /// Offered, and redo has not come there.
+    due: HashSet<PageId>,
+}
+
+impl<'c> Ahead<'c> {
+    fn new(core: &'c Core) -> Ahead<'c> {
+        let ahead = ReadAhead(core);
+        Ahead {
+            stream: PageStream::of_offered(ahead, Role::Recovery, BEGIN_EXTENTS),
+            due: HashSet::new(),
+        }
+    }
+
+    fn offer(&mut self, chunk: &[Record]) -> Result<(), StoreError> {
+        let mut pages = Vec::new();
+        for record in chunk {
+            let mut changed: Vec<PageId> = record.changes()?.iter().map(|(id, _)| *id).collect();
+            changed.sort_unstable();
+            pages.extend(changed.into_iter().filter(|&id| self.due.insert(id)));
+        }
+        self.stream.offer(pages);
+        Ok(())
+    }
+
+    fn came_to(&mut self, id: PageId) {
+        if self.due.remove(&id) {
+            self.stream.came_to(id);
+        }
+    }
+}
+
 impl Core {
     /// Repeats what the log tells.
     pub(crate) fn redo(
@@ -98,15 +133,17 @@ impl Core {
             ..RecoveryReport::default()
         };
         self.pool.dirty.set_end(report.from);
-        loop {
-            let chunk = self.read_chunk(&mut scan)?;
-            let Some(last) = chunk.last() else {
-                break;
-            };
+        let mut ahead = Ahead::new(self);
+        let mut next = self.read_chunk(&mut scan)?;
+        ahead.offer(&next)?;
+        while let Some(last) = next.last() {
             let at = last.end;
-            self.read_ahead(&chunk)?;
+            // The device has work while this chunk is done.
+            let behind = self.read_chunk(&mut scan)?;
+            ahead.offer(&behind)?;
+            let chunk = std::mem::replace(&mut next, behind);
             for record in &chunk {
-                self.redo_record(record, &mut report)?;
+                self.redo_record(record, &mut ahead, &mut report)?;
             }
             progress(RecoveryProgress {
                 from: report.from,
@@ -139,20 +176,12 @@ impl Core {
         Ok(chunk)
     }
 
-    /// Reads the pages that a chunk changes, in the order of the files; as many
-    /// as leave room for those that come next.
-    fn read_ahead(&self, chunk: &[Record]) -> Result<(), StoreError> {
-        let mut pages = BTreeSet::new();
-        for record in chunk {
-            pages.extend(record.changes()?.into_iter().map(|(id, _)| id));
-        }
-        let most = self.pool.frames().len() / 4;
-        let pages: Vec<PageId> = pages.into_iter().take(most).collect();
-        self.pool.prefetch(&pages, Role::Recovery);
-        Ok(())
-    }
-
-    fn redo_record(&self, record: &Record, report: &mut RecoveryReport) -> Result<(), StoreError> {
+    fn redo_record(
+        &self,
+        record: &Record,
+        ahead: &mut Ahead<'_>,
+        report: &mut RecoveryReport,
+    ) -> Result<(), StoreError> {
         report.records += 1;
         let mut changes = record.changes()?;
         // Page by page; a page's changes stay in order.
@@ -169,6 +198,7 @@ impl Core {
                 // length, and recovery may be cut short too.
                 self.extend(file.path(), pages)?;
             }
+            ahead.came_to(id);
             if self.redo_page(record, id, changes)? {
                 report.applied += count;
             } else {

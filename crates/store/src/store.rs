@@ -7,14 +7,17 @@ use crate::check::CheckReport;
 use crate::data::{Row, TableSchema};
 use crate::error::StoreError;
 use crate::ids::{Lsn, PageId};
+use crate::ledger::Ledger;
 use crate::names::DirectoryLock;
 use crate::page::header::{self, PageKind};
 use crate::page_store::{PageStore, PageStoreOptions, PageStoreStatistics};
+use crate::policy::Role;
 use crate::recovery::{RecoveryProgress, RecoveryReport};
-use crate::space::SYSTEM_SPACE;
+use crate::space::{SYSTEM_SPACE, SpaceStatistics};
+use crate::stream::{StreamStatistics, acting_as};
 use crate::system::{System, SystemOptions};
 use crate::txn::{Durability, Error, Transaction};
-use iolane::Engine;
+use iolane::{Engine, Outstanding};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -220,6 +223,7 @@ impl Store {
         let path = path.as_ref();
         let engine = options.engine(path)?;
         let lock = options.lock(path)?;
+        let _reads = acting_as(Role::Recovery);
         let (pages, report) = PageStore::open(engine, path, &options.pages, progress)?;
         // It may have been stopped while it was being made.
         let master = until_loaded(&pages, || {
@@ -315,6 +319,17 @@ impl Store {
         tables.iter().map(|table| table.schema.clone()).collect()
     }
 
+    /// The tablespace of a table: what its file has, and what is in use.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`].
+    pub fn table_space(&self, table: &str) -> Result<SpaceStatistics, Error> {
+        let unknown = || Error::UnknownTable(table.to_owned());
+        let space = self.system.catalog.table(table)?.space;
+        let mut all = self.system.backing.spaces().into_iter();
+        all.find(|of| of.space == space).ok_or_else(unknown)
+    }
+
     /// Takes away what nobody can see any more, up to about `records` changes.
     /// Returns how many; 0 when nothing is left that could go now.
     ///
@@ -328,25 +343,55 @@ impl Store {
     /// all that did not wait for it.
     ///
     /// # Errors
-    /// [`Error::Pages`].
+    /// [`Error::Pages`], also when there was nothing to do and the store has
+    /// failed.
     pub fn sync(&self) -> Result<(), Error> {
         let pages = &self.system.backing;
-        Ok(pages.make_durable(pages.log().end())?)
+        pages.make_durable(pages.log().end())?;
+        Ok(pages.check_failure()?)
     }
 
     /// Walks everything: pages and their checksums, the order of trees, rows
-    /// against index entries, undo, which pages are in use. Transactions may be
-    /// open and read; changes wait until it ends.
+    /// against index entries, undo, which pages are in use. Transactions go on
+    /// meanwhile; a change waits at most while one tree is looked at, or the
+    /// rows or the entries in it.
     ///
     /// # Errors
     /// [`Error::Pages`] if the store has failed. What is damaged is a finding.
     pub fn check(&self) -> Result<CheckReport, Error> {
-        self.system.check()
+        self.check_while(&|| true)
+    }
+
+    /// The same as long as `go_on` says so. It is asked for every page and row:
+    /// it should be quick.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), and [`Error::Stopped`].
+    pub fn check_while(&self, go_on: &dyn Fn() -> bool) -> Result<CheckReport, Error> {
+        self.system.check(go_on)
     }
 
     /// What opening it had to do: redo, and transactions rolled back.
     pub fn recovery(&self) -> (&RecoveryReport, u32) {
         (&self.report, self.rolled_back)
+    }
+
+    /// Who used the device that the store's directory lies on: requests, bytes
+    /// and times by role and level, distributions of outstanding requests.
+    pub fn ledger(&self) -> Ledger {
+        self.system.backing.ledger()
+    }
+
+    /// How many requests were outstanding: the part of the ledger that is
+    /// cheap enough to be looked at all the time.
+    pub fn outstanding(&self) -> Outstanding {
+        self.system.backing.outstanding()
+    }
+
+    /// What the streams of pages of a role did: how much was read ahead, and how
+    /// often that was not far enough.
+    pub fn stream_statistics(&self, role: Role) -> StreamStatistics {
+        self.system.backing.stream_statistics(role)
     }
 
     /// Counts of all that happened since it was opened.

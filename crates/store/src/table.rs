@@ -2,8 +2,8 @@
 
 use crate::access::Pages;
 use crate::data::{
-    ColumnType, Row, SchemaError, TableSchema, Value, decode_key, decode_key_into, decode_row_into,
-    encode_key, encode_row,
+    ColumnType, KeyError, Row, SchemaError, TableSchema, Value, decode_key, decode_key_into,
+    decode_key_to, decode_row_into, encode_key, encode_row,
 };
 use crate::ids::{PageId, SegmentId};
 use crate::overflow::{Overflow, OverflowError};
@@ -274,7 +274,8 @@ impl Table {
 
     /// Bytes of an index's columns at the beginning of one of its entries.
     pub(crate) fn split_entry(&self, index: &SecondaryIndex, entry: &[u8]) -> Result<usize, Error> {
-        Ok(self.index_values(index, entry)?.1)
+        let types = index.columns.iter().map(|&column| self.column_type(column));
+        decode_key_to(entry, types, |_, _| {}).map_err(|error| self.damaged_entry(index, &error))
     }
 
     /// The values of an index's columns at the beginning of an entry, and how
@@ -285,10 +286,14 @@ impl Table {
         entry: &[u8],
     ) -> Result<(Vec<Value>, usize), Error> {
         let types = index.columns.iter().map(|&column| self.column_type(column));
-        decode_key(entry, types).map_err(|error| Error::DamagedRow {
+        decode_key(entry, types).map_err(|error| self.damaged_entry(index, &error))
+    }
+
+    fn damaged_entry(&self, index: &SecondaryIndex, error: &KeyError) -> Error {
+        Error::DamagedRow {
             table: self.name().to_owned(),
             reason: format!("index {}: {error}", index.name),
-        })
+        }
     }
 
     /// The columns of a row that an index is ordered by, as bytes.

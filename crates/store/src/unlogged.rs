@@ -51,7 +51,7 @@ pub(crate) struct UnloggedPages<'a> {
     /// Before any change that may be made to a page later.
     lsn: Lsn,
     filled: Vec<(PageId, Buffer)>,
-    flying: VecDeque<Pending<Buffer>>,
+    flying: VecDeque<(PageId, Pending<Buffer>)>,
     spare: Vec<Buffer>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> UnloggedPages<'a> {
         for (id, buffer) in self.filled.drain(..) {
             let request = batch.write(&self.file, buffer, files.offset(id), self.level);
             match request {
-                Ok(pending) => self.flying.push_back(pending),
+                Ok(pending) => self.flying.push_back((id, pending)),
                 Err(refused) => return Err(failed(self.core, &refused.error)),
             }
         }
@@ -134,12 +134,14 @@ impl<'a> UnloggedPages<'a> {
 
     /// Waits for the first of those that are on their way.
     fn land(&mut self) -> Result<(), PagesError> {
-        if let Some(first) = self.flying.pop_front() {
+        if let Some((id, first)) = self.flying.pop_front() {
             let done = first.wait();
             if let Err(error) = done.result {
                 return Err(failed(self.core, &error));
             }
             self.spare.push(done.buffer);
+            // Somebody's guess may have read it while it was being written.
+            self.core.pool.forget(id);
         }
         Ok(())
     }

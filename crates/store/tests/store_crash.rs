@@ -2,21 +2,27 @@
 //! commit that was acknowledged, nothing of a transaction that did not commit,
 //! and is in order; also when the power fails again while it is recovered.
 
+mod area;
 mod simulated;
 mod workload;
 
+use area::Phase;
 use iolane::{Arena, SimulatedDisk};
+use iolane_disk::Medium;
 use iolane_disk::power::{CrashPlan, Image, Images, RecorderLimits, Recording};
-use iolane_store::Store;
+use iolane_store::{DOUBLEWRITE_FILE, Store};
 use simulated::*;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use workload::*;
 
-/// One image in so many is recovered on a disk that fails again.
-const TWICE_ONE_IN: u64 = 40;
-/// So often.
-const TWICE_IMAGES: u64 = 12;
+/// One image in so many is recovered on a disk that fails again, and all whose
+/// newest batch in the doublewrite area was cut short: only there may a page be
+/// lost for good.
+const AGAIN_ONE_IN: u64 = 40;
+/// So often, after one power cut and after two.
+const AGAIN_IMAGES: [u64; 2] = [12, 4];
 /// Images of a moment at which anything can be lost.
 const PER_MOMENT: u32 = 40;
 /// The store is left alone for so long now and then.
@@ -157,11 +163,28 @@ impl Recorded {
         count.ok_or_else(|| format!("it holds none of the states after {least}..={most} steps"))
     }
 
-    fn examine(&self, image: &Image) -> Result<(), Wrong> {
-        let promised = image.mark();
-        let twice = promised.is_some() && image.number().is_multiple_of(TWICE_ONE_IN);
+    fn examine(&self, image: &Image, tally: &mut Tally) -> Result<(), Wrong> {
+        self.examine_as(image, image.mark(), None, 1, tally)
+    }
+
+    /// Recovers an image, which must have `same` many steps if so many were
+    /// there before, and then what power cuts during that leave.
+    fn examine_as(
+        &self,
+        image: &Image,
+        promised: Option<u64>,
+        same: Option<usize>,
+        cuts: u32,
+        tally: &mut Tally,
+    ) -> Result<(), Wrong> {
+        let phase = phase_of(image);
+        *tally.entry((cuts, phase)).or_default() += 1;
+        let cut_short = phase != Phase::Whole;
+        let chosen = cut_short || (cuts == 1 && image.number().is_multiple_of(AGAIN_ONE_IN));
+        let again = AGAIN_IMAGES.get(cuts as usize - 1);
+        let again = again.filter(|_| promised.is_some() && chosen);
         let mut disk = SimulatedDisk::builder().image(image);
-        if twice {
+        if again.is_some() {
             disk = disk.record(RecorderLimits::default());
         }
         let disk = disk.build().unwrap();
@@ -169,31 +192,45 @@ impl Recorded {
             // From here on its files have their names.
             recorder.mark(0);
         }
-        let count = self
-            .recover(&disk, promised)
-            .map_err(|what| Wrong::new(what, image, promised))?;
-        let Some(recorder) = disk.recorder() else {
+        let recovered = self.recover(&disk, promised).and_then(|count| {
+            let before = same.unwrap_or(count);
+            let words = format!("{before} steps before it, {count} after it");
+            (count == before).then_some(count).ok_or(words)
+        });
+        let count = recovered.map_err(|what| Wrong::new(what, image, promised))?;
+        let (Some(recorder), Some(&again)) = (disk.recorder(), again) else {
             return Ok(());
         };
         let plan = CrashPlan::sampled(self.seed, 6);
         let images = Images::new(&recorder.recording(), plan).unwrap();
-        for again in images.spread(TWICE_IMAGES) {
-            if again.mark().is_none() {
+        for next in images.spread(again) {
+            if next.mark().is_none() {
                 continue;
             }
-            let disk = SimulatedDisk::from_image(&again).unwrap();
-            let found = self.recover(&disk, promised).and_then(|found| {
-                let same = found == count;
-                same.then_some(())
-                    .ok_or_else(|| format!("{count} steps before it, {found} after it"))
-            });
-            if let Err(what) = found {
-                let what = format!("{what}\nafter a second power cut, the first was {image}");
-                return Err(Wrong::new(what, &again, promised));
-            }
+            self.examine_as(&next, promised, Some(count), cuts + 1, tally)
+                .map_err(|mut wrong| {
+                    wrong.what += &format!("\nafter an earlier power cut: {image}");
+                    wrong
+                })?;
         }
         Ok(())
     }
+}
+
+/// Images by how many power cuts led to them, and what was left of the batch.
+type Tally = BTreeMap<(u32, Phase), u64>;
+
+fn phase_of(image: &Image) -> Phase {
+    let name = format!("{DIRECTORY}/{DOUBLEWRITE_FILE}");
+    let Some(area) = image.open(&name) else {
+        return Phase::Whole;
+    };
+    area::phase(|index| {
+        let mut page = vec![0; 4096];
+        // Shorter only while it is being made: zeros then.
+        let _ = area.read(index as u64 * 4096, &mut page);
+        page
+    })
 }
 
 /// Keeps what was on the disk: what goes through the engine's queue depends on
@@ -230,6 +267,7 @@ fn cut_the_power(seed: u64, steps: u64, images: u64) {
         return replay(directory.as_ref());
     }
     let mut seed = setting("IOLANE_TEST_SEED", 20_261_120) + seed;
+    let mut tally = Tally::new();
     // As many workloads as it takes to have so many images.
     let mut left = images;
     while left > 0 {
@@ -243,12 +281,20 @@ fn cut_the_power(seed: u64, steps: u64, images: u64) {
             images.boundaries()
         );
         for image in images.spread(count) {
-            if let Err(wrong) = recorded.examine(&image) {
+            if let Err(wrong) = recorded.examine(&image, &mut tally) {
                 fail(seed, steps, &wrong);
             }
         }
         left -= count;
         seed += 1000;
+    }
+    println!("images by power cuts and batch: {tally:?}");
+    let cut_short = [Phase::ListAlone, Phase::TornList];
+    let seen = |cuts, phase| tally.get(&(cuts, phase)).is_some_and(|count| *count > 0);
+    // Otherwise it does not show what it is for.
+    if images >= 10_000 {
+        assert!(cut_short.iter().all(|phase| seen(1, *phase)));
+        assert!(seen(2, Phase::Whole) && seen(3, Phase::Whole));
     }
 }
 

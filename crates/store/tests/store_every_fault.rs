@@ -17,13 +17,16 @@ use simulated::*;
 use std::time::Duration;
 use workload::*;
 
-/// Rows that fill the pool, and then steps.
+/// Rows that fill the pool.
 const ROWS: i64 = 40;
-const STEPS: u64 = 30;
 /// So many operations fail one after the other, or one.
 const BURSTS: [u64; 2] = [1, 40];
 /// Power cuts after each fault.
 const CUTS: u64 = 3;
+/// Images whose recovery fails at each of its operations.
+const IMAGES: u64 = 4;
+/// Bytes by which a file grows at least.
+const EXTENT_BYTES: u64 = 64 * 4096;
 
 /// What goes wrong with an operation, whichever kind it is of.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,23 +60,6 @@ fn plan(kind: Kind, first: u64, burst: u64) -> FaultPlan {
     }
 }
 
-/// A plan that only counts.
-fn counting() -> FaultPlan {
-    let rule = Rule {
-        fault: Fault::Stall { duration_ns: 0 },
-        trigger: Trigger::Probability(1.0),
-        range: None,
-    };
-    FaultPlan {
-        seed: 0,
-        rules: vec![rule],
-    }
-}
-
-fn operations(disk: &SimulatedDisk) -> u64 {
-    disk.faults().unwrap().log().total
-}
-
 fn has_failed(error: &Error) -> bool {
     matches!(error, Error::Pages(PagesError::Failed { .. }))
 }
@@ -102,6 +88,7 @@ fn assert_poisoned(store: &Store) {
         Err(error) => assert!(has_failed(&error), "{what}: {error}"),
     };
     refused("create", store.create_table(&schema("after")));
+    refused("sync", store.sync());
     if let Some(table) = store.tables().first() {
         let mut one = store.begin();
         let row = vec![1000.into(), Value::Null, "after".into(), "".into()];
@@ -136,33 +123,42 @@ impl Tally {
     }
 }
 
-/// Fills a new store and goes on with steps.
-fn whole(store: &Store, seed: u64, mut after: impl FnMut(&State)) -> Result<(), Stopped> {
-    let filled = fill(store, ROWS, &mut after)?;
-    run(store, filled, seed, STEPS, after)
+/// Steps after that.
+fn steps() -> u64 {
+    setting("IOLANE_FAULT_STEPS", 30)
 }
 
 struct Workload {
     seed: u64,
+    steps: u64,
     states: Vec<State>,
     arena: Arena,
 }
 
 impl Workload {
     fn new(seed: u64) -> (Workload, u64) {
-        let arena = arena();
+        let mut workload = Workload {
+            seed,
+            steps: steps(),
+            states: vec![State::new()],
+            arena: arena(),
+        };
         let disk = SimulatedDisk::builder().faults(counting()).build().unwrap();
-        let store = Store::create(DIRECTORY, &quick(&disk, &arena)).unwrap();
-        let mut states = vec![State::new()];
-        whole(&store, seed, |state| states.push(state.clone())).unwrap();
+        let store = Store::create(DIRECTORY, &quick(&disk, &workload.arena)).unwrap();
+        let mut states = std::mem::take(&mut workload.states);
+        workload
+            .whole(&store, |state| states.push(state.clone()))
+            .unwrap();
+        workload.states = states;
         store.close().unwrap();
         let count = operations(&disk);
-        let workload = Workload {
-            seed,
-            states,
-            arena,
-        };
         (workload, count)
+    }
+
+    /// Fills a new store and goes on with steps.
+    fn whole(&self, store: &Store, mut after: impl FnMut(&State)) -> Result<(), Stopped> {
+        let filled = fill(store, ROWS, &mut after)?;
+        run(store, filled, self.seed, self.steps, after)
     }
 
     /// Opens the store until it can be opened, and compares; every refusal
@@ -175,10 +171,6 @@ impl Workload {
             match Store::open(DIRECTORY, &options) {
                 Ok(store) => break store,
                 Err(error) if injected() > before && is_due(&error) => {}
-                // Reads that were under way when it failed still have memory.
-                Err(Error::Files(StoreError::Pool(_))) => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
                 Err(error) => return Err(format!("opening it: {error}")),
             }
         };
@@ -232,7 +224,7 @@ impl Workload {
         };
         let mut done = 0;
         recorder.mark(0);
-        let ended = whole(&store, self.seed, |_| {
+        let ended = self.whole(&store, |_| {
             done += 1;
             recorder.mark(done);
         });
@@ -295,37 +287,95 @@ fn quick(disk: &SimulatedDisk, arena: &Arena) -> iolane_store::StoreOptions {
     }
 }
 
-#[test]
-fn every_operation_can_fail() {
+/// Each operation of the workload fails, alone and with those behind it.
+fn every_operation_can_fail(kind: Kind) {
     let watchdog = Watchdog::start();
     let panics = Panics::count();
     let seed = setting("IOLANE_TEST_SEED", 20_261_120);
-    let most = setting("IOLANE_FAULT_RUNS", 1000);
     let (workload, count) = Workload::new(seed);
-    println!("{count} operations");
     let mut tally = Tally::default();
-    let variants = (KINDS.len() * BURSTS.len()) as u64;
-    let runs = (count * variants).min(most);
-    for run in 0..runs {
-        let which = u128::from(run) * u128::from(count * variants) / u128::from(runs);
-        let which = which as u64;
-        let kind = KINDS[(which % variants) as usize % KINDS.len()];
-        let burst = BURSTS[(which % variants) as usize / KINDS.len()];
-        let first = 1 + which / variants;
-        let words = format!("seed {seed}, {kind:?} from operation {first}, {burst} of them");
+    for first in 1..=count {
+        for burst in BURSTS {
+            let words = format!("seed {seed}, {kind:?} from operation {first}, {burst} of them");
+            watchdog.at(&words);
+            if let Err(what) = workload.run(plan(kind, first, burst), &mut tally) {
+                panic!("{words}: {what}");
+            }
+            assert_eq!(panics.so_far(), 0, "{words}: a thread panicked");
+        }
+    }
+    println!(
+        "{kind:?} at each of {count} operations: {} runs, {} absorbed, {} told, of them {} failed \
+         stores; {:?} reads, writes and syncs failed; {} power cuts",
+        tally.runs, tally.absorbed, tally.told, tally.poisoned, tally.injected, tally.images
+    );
+    assert!(tally.absorbed > 0 || kind == Kind::Eio);
+    assert_eq!(tally.poisoned > 0, kind != Kind::Short);
+    let [reads, writes, syncs] = tally.injected.map(|count| count > 0);
+    assert_eq!(reads, kind != Kind::NoSpace);
+    assert_eq!((writes, syncs), (true, kind == Kind::Eio));
+}
+
+#[test]
+fn every_operation_can_fail_by_eio() {
+    every_operation_can_fail(Kind::Eio);
+}
+
+#[test]
+fn every_operation_can_fail_by_enospc() {
+    every_operation_can_fail(Kind::NoSpace);
+}
+
+#[test]
+fn every_operation_can_be_short() {
+    every_operation_can_fail(Kind::Short);
+}
+
+/// A file cannot grow, at each of its growths.
+#[test]
+fn every_growth_can_fail() {
+    let watchdog = Watchdog::start();
+    let panics = Panics::count();
+    let seed = setting("IOLANE_TEST_SEED", 20_261_120);
+    let (workload, _) = Workload::new(seed);
+    let used = |disk: &SimulatedDisk| -> u64 {
+        let files = files(disk).into_iter();
+        files.map(|(_, contents)| contents.len() as u64).sum()
+    };
+    let disk = SimulatedDisk::builder().build().unwrap();
+    let store = Store::create(DIRECTORY, &quick(&disk, &workload.arena)).unwrap();
+    let least = used(&disk);
+    workload.whole(&store, |_| {}).unwrap();
+    store.close().unwrap();
+    let most = used(&disk);
+    let mut refused = 0;
+    // An extent of pages at a time, and one beside that.
+    for room in (0..=most - least + EXTENT_BYTES).step_by(EXTENT_BYTES as usize) {
+        let words = format!("seed {seed}, {room} bytes of room");
         watchdog.at(&words);
-        if let Err(what) = workload.run(plan(kind, first, burst), &mut tally) {
+        let disk = SimulatedDisk::builder().capacity_bytes(least + room);
+        let disk = disk.build().unwrap();
+        let store = Store::create(DIRECTORY, &quick(&disk, &workload.arena)).unwrap();
+        let mut done = 0;
+        let in_doubt = match workload.whole(&store, |_| done += 1) {
+            Ok(()) => false,
+            Err(stopped) => {
+                assert!(is_due(&stopped.error), "{words}: {:?}", stopped.error);
+                refused += 1;
+                stopped.in_doubt
+            }
+        };
+        // Still full when it is closed and opened.
+        store
+            .close()
+            .unwrap_or_else(|error| panic!("{words}: {error}"));
+        if let Err(what) = workload.reopen(&disk, done, in_doubt) {
             panic!("{words}: {what}");
         }
         assert_eq!(panics.so_far(), 0, "{words}: a thread panicked");
     }
-    println!(
-        "{} runs, {} absorbed, {} told, of them {} failed stores; {:?} reads, writes and syncs \
-         failed; {} power cuts",
-        tally.runs, tally.absorbed, tally.told, tally.poisoned, tally.injected, tally.images
-    );
-    assert!(tally.absorbed > 0 && tally.poisoned > 0);
-    assert!(tally.injected.iter().all(|count| *count > 0));
+    println!("{refused} growths refused");
+    assert!(refused > 3);
 }
 
 /// Recovery and what follows it, on a disk that fails at each operation.
@@ -334,7 +384,6 @@ fn every_operation_of_recovery_can_fail() {
     let watchdog = Watchdog::start();
     let panics = Panics::count();
     let seed = setting("IOLANE_TEST_SEED", 20_261_120);
-    let most = setting("IOLANE_FAULT_RUNS", 1000) / 10;
     let (workload, _) = Workload::new(seed);
     let disk = SimulatedDisk::builder()
         .record(RecorderLimits::default())
@@ -343,27 +392,22 @@ fn every_operation_of_recovery_can_fail() {
     let recorder = disk.recorder().unwrap();
     let store = Store::create(DIRECTORY, &quick(&disk, &workload.arena)).unwrap();
     let mut done = 0;
-    whole(&store, seed, |_| {
+    let mark = |_: &State| {
         done += 1;
         recorder.mark(done);
-    })
-    .unwrap();
+    };
+    workload.whole(&store, mark).unwrap();
     drop(store);
     let images = Images::new(&recorder.recording(), CrashPlan::sampled(seed, 4)).unwrap();
     let (mut runs, mut refused) = (0, 0);
-    for image in images.spread(12).filter(|image| image.mark().is_some()) {
+    for image in images.spread(IMAGES).filter(|image| image.mark().is_some()) {
         let done = image.mark().unwrap();
         let counted = SimulatedDisk::builder().image(&image).faults(counting());
         let counted = counted.build().unwrap();
         let options = quick(&counted, &workload.arena);
         Store::open(DIRECTORY, &options).unwrap().close().unwrap();
         let count = operations(&counted);
-        let variants = KINDS.len() as u64;
-        let some = (count * variants).min(1 + most / 12);
-        for run in 0..some {
-            let which = run * count * variants / some;
-            let kind = KINDS[(which % variants) as usize];
-            let first = 1 + which / variants;
+        for (first, kind) in (1..=count).flat_map(|first| KINDS.map(|kind| (first, kind))) {
             let words = format!("seed {seed}, {kind:?} at operation {first} of opening {image}");
             watchdog.at(&words);
             let disk = SimulatedDisk::builder()

@@ -4,6 +4,7 @@
 mod simulated;
 
 use iolane::{Arena, SimulatedDisk};
+use iolane_disk::fault::FaultPlan;
 use iolane_store::access::PagesError;
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{Direction, Error, Finding, Store, StoreOptions};
@@ -92,19 +93,23 @@ fn read(store: &Store) -> Result<Rows, Error> {
 }
 
 /// Runs some transactions on a disk with a fault. Returns whether anybody
-/// noticed it.
-fn run(plan: &str, seed: u64, arena: &Arena) -> bool {
-    let disk = SimulatedDisk::builder()
-        .seed(seed)
-        .faults(plan.parse().unwrap())
-        .build()
-        .unwrap();
+/// noticed it, and how many operations there were.
+fn run(plan: &str, seed: u64, arena: &Arena) -> (bool, u64) {
+    // Counted by what costs nothing.
+    let counted: FaultPlan = format!("{plan},stall=1ns:1").parse().unwrap();
+    let disk = SimulatedDisk::builder().seed(seed).faults(counted);
+    let disk = disk.build().unwrap();
+    let noticed = run_on(&disk, plan, seed, arena);
+    (noticed, operations(&disk))
+}
+
+fn run_on(disk: &SimulatedDisk, plan: &str, seed: u64, arena: &Arena) -> bool {
     let mut noticed = false;
     let mut note = |error: Error| {
         assert!(is_due(&error), "{plan}: {error}");
         noticed = true;
     };
-    let mut options = options(&disk, arena);
+    let mut options = options(disk, arena);
     options.lock_timeout = Duration::from_millis(10);
     let store = match Store::create(DIRECTORY, &options) {
         Ok(store) => store,
@@ -186,14 +191,18 @@ fn open_and_read(options: &StoreOptions) -> Result<Option<Rows>, Error> {
 fn at_every_operation(fault: &str, must_be_noticed: bool) {
     let seed = setting("IOLANE_TEST_SEED", 5);
     let arena = arena();
-    let mut noticed = 0;
-    // All of the first ones, then fewer.
-    let operations = (1..40u64).chain((40..400).step_by(7));
-    for operation in operations {
+    let (mut noticed, mut last) = (0, 0);
+    for operation in 1.. {
         let plan = format!("{fault}=#{operation}");
-        noticed += u64::from(run(&plan, seed + operation, &arena));
+        let (here, operations) = run(&plan, seed + operation, &arena);
+        noticed += u64::from(here);
+        // Threads share the operations, so some runs have a few more.
+        if operation > operations + 5 {
+            last = operation;
+            break;
+        }
     }
-    println!("{fault}: noticed {noticed} times");
+    println!("{fault}: each of {last} operations, noticed {noticed} times");
     assert_eq!(noticed > 0, must_be_noticed);
 }
 

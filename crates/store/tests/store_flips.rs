@@ -1,6 +1,7 @@
 //! Any bit of any page of a closed store flips: it is found and named, or
 //! repaired from a copy, or nobody uses the page; never are other rows read.
 
+mod area;
 mod simulated;
 mod workload;
 
@@ -45,7 +46,7 @@ fn closed(seed: u64) -> Closed {
     let area = files
         .iter()
         .find(|(name, _)| name.ends_with(DOUBLEWRITE_FILE));
-    let copied = copies(&area.unwrap().1);
+    let copied = area::copies(&area.unwrap().1).collect();
     Closed {
         image,
         arena,
@@ -53,20 +54,6 @@ fn closed(seed: u64) -> Closed {
         files,
         copied,
     }
-}
-
-/// What the lists of both halves name; `docs/format.md` draws them.
-fn copies(area: &[u8]) -> HashSet<PageId> {
-    let mut all = HashSet::new();
-    for half in [1, 130] {
-        let head = &area[half * PAGE..][..PAGE];
-        let count = header::get_u32(head, 16) as usize;
-        for entry in head[24..].chunks_exact(16).take(count) {
-            let id = PageId::new(header::get_u32(entry, 0), header::get_u32(entry, 4));
-            all.insert(id);
-        }
-    }
-    all
 }
 
 /// What came of a flip.

@@ -2,17 +2,25 @@
 //! commit that it was told of, and is in order.
 
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
-use iolane_store::{Direction, Error, Store, StoreOptions};
+use iolane_store::{Direction, Durability, Error, Store, StoreOptions};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const DIRECTORY: &str = "IOLANE_STORE_TEST_DIRECTORY";
 const THREADS: i64 = 2;
 /// Rows of each thread.
 const ROWS: i64 = 30;
+/// Stores at a time, each with a program of its own.
+const LANES: u64 = 2;
+/// A program is killed within so long.
+const PAUSE_MS: u64 = 160;
+/// One that has committed nothing for so long never will.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn options() -> StoreOptions {
     let mut options = StoreOptions::default();
@@ -65,7 +73,12 @@ fn put(store: &Store, thread: i64, version: i64) -> Result<(), Error> {
     if version % 3 == 0 && gone != first + 1 + version % (ROWS - 1) {
         transaction.delete("t", &[gone.into()])?;
     }
-    transaction.commit()
+    // The second thread's commits need not be on the disk: they are to survive
+    // the program, not the machine.
+    transaction.commit_with(match thread {
+        0 => Durability::Synced,
+        _ => Durability::Written,
+    })
 }
 
 /// Runs until it is killed. Each line that it prints is a commit.
@@ -89,37 +102,66 @@ fn child() {
     });
 }
 
+/// The highest number of each thread that a child has printed; tells `first`
+/// of the first one.
+fn read_told(output: impl Read, first: &Sender<()>) -> BTreeMap<i64, i64> {
+    let mut told = BTreeMap::new();
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        let words: Vec<&str> = line.split(' ').collect();
+        // The last line may be cut short, to a smaller number.
+        if let ["committed", thread, version] = words[..]
+            && let (Ok(thread), Ok(version)) = (thread.parse(), version.parse::<i64>())
+        {
+            let last: &mut i64 = told.entry(thread).or_default();
+            *last = version.max(*last);
+            // Nobody listens in rounds that do not wait for it.
+            let _ = first.send(());
+        }
+    }
+    told
+}
+
+/// A store of this process is open, or a child is being made: between fork and
+/// exec, that would hold the store's lock beyond its closing.
+static OPEN_OR_FORKING: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    OPEN_OR_FORKING
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What the child had been told when it was killed.
 fn run_and_kill(path: &Path, round: u64) -> BTreeMap<i64, i64> {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["--exact", "child", "--ignored", "--nocapture"])
         .env(DIRECTORY, path)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
-    let reader = std::thread::spawn(move || {
-        let mut told = BTreeMap::new();
-        for line in output.lines().map_while(Result::ok) {
-            let words: Vec<&str> = line.split(' ').collect();
-            // The last line may be cut short, to a smaller number.
-            if let ["committed", thread, version] = words[..]
-                && let (Ok(thread), Ok(version)) = (thread.parse(), version.parse::<i64>())
-            {
-                let last: &mut i64 = told.entry(thread).or_default();
-                *last = version.max(*last);
-            }
-        }
-        told
-    });
-    // Sometimes while it recovers.
-    std::thread::sleep(Duration::from_millis(round * 37 % 400));
+        .stdout(Stdio::piped());
+    let mut child = {
+        let _alone = alone();
+        command.spawn().unwrap()
+    };
+    let output = child.stdout.take().unwrap();
+    let (first, has_begun) = mpsc::channel();
+    let reader = std::thread::spawn(move || read_told(output, &first));
+    // In one round of two while it recovers, or shortly after; otherwise under
+    // load, however long it takes to get there.
+    if round.is_multiple_of(2) {
+        has_begun
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|_| panic!("round {round}: it commits nothing"));
+    }
+    std::thread::sleep(Duration::from_millis(round * 37 % PAUSE_MS));
+    let ended = child.try_wait().unwrap();
+    assert_eq!(ended, None, "round {round}: it ended by itself");
     child.kill().unwrap();
     child.wait().unwrap();
     reader.join().unwrap()
 }
 
 fn check(path: &Path, told: &BTreeMap<i64, i64>) {
+    let _alone = alone();
     let store = Store::open(path, &options()).unwrap();
     let report = store.check().unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
@@ -146,26 +188,39 @@ fn check(path: &Path, told: &BTreeMap<i64, i64>) {
     }
 }
 
-#[test]
-fn a_killed_program_leaves_a_store_in_order() {
-    let rounds = std::env::var("IOLANE_KILL_ROUNDS").ok();
-    let rounds = rounds.and_then(|text| text.parse().ok()).unwrap_or(20);
+/// Kills programs that work on one store, one after the other.
+fn kill_again_and_again(rounds: u64) -> BTreeMap<i64, i64> {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = directory.path();
-    let store = Store::create(path, &options()).unwrap();
-    store.create_table(&schema()).unwrap();
-    store.close().unwrap();
+    {
+        let _alone = alone();
+        let store = Store::create(path, &options()).unwrap();
+        store.create_table(&schema()).unwrap();
+        store.close().unwrap();
+    }
     let mut told = BTreeMap::new();
     for round in 1..=rounds {
-        for (thread, version) in run_and_kill(path, round) {
-            told.insert(thread, version);
-        }
-        // Every second time the next child recovers.
-        if round % 2 == 0 {
+        told.extend(run_and_kill(path, round));
+        // Otherwise the next child recovers.
+        if round % 3 == 0 {
             check(path, &told);
         }
     }
     check(path, &told);
     assert_eq!(told.len() as i64, THREADS, "commits of every thread");
-    println!("{rounds} rounds, commits: {told:?}");
+    told
+}
+
+#[test]
+fn a_killed_program_leaves_a_store_in_order() {
+    let rounds = std::env::var("IOLANE_KILL_ROUNDS").ok();
+    let rounds = rounds.and_then(|text| text.parse().ok()).unwrap_or(200);
+    std::thread::scope(|scope| {
+        let of_lane = |lane| rounds / LANES + u64::from(lane < rounds % LANES);
+        let lanes = (0..LANES).map(|lane| scope.spawn(move || kill_again_and_again(of_lane(lane))));
+        for lane in lanes.collect::<Vec<_>>() {
+            println!("commits: {:?}", lane.join().unwrap());
+        }
+    });
+    println!("{rounds} rounds");
 }

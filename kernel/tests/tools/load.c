@@ -2,15 +2,20 @@
 /*
  * Load on a block device: load DEVICE SECONDS JOB..., one JSON line per job.
  *
- * JOB is name:threads:depth:kind:bytes:priority[:engine], kind one of
- * randread, randwrite, read, write (sequential, each thread in a part of its
+ * JOB is name:threads:depth:kind:bytes:priority[:engine[:pause_ms]], kind one
+ * of randread, randwrite, read, write (sequential, each thread in a part of its
  * own). The priority is the thread's, and that of each request with the engines
  * aio (default) and uring; sync has depth 1.
+ *
+ * With a pause, random and of that mean, sync waits so long after each request;
+ * aio submits as many requests as its depth at the times of a Poisson process,
+ * and the next ones when these are done: a sustained rate, in portions.
  */
 #include "aio.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <math.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
 
@@ -28,6 +33,7 @@ struct job {
 	char name[32];
 	unsigned int threads, depth, bytes;
 	int write, sequential, ioprio;
+	double pause_ns;
 	enum engine engine;
 	/* Results of all its threads. */
 	pthread_mutex_t lock;
@@ -38,7 +44,7 @@ struct job {
 struct worker {
 	pthread_t thread;
 	struct job *job;
-	uint64_t begin, end, position, seed;
+	uint64_t begin, end, position, seed, next_ns;
 	uint64_t count, sum_ns, max_ns;
 	uint64_t *buckets;
 };
@@ -98,6 +104,23 @@ static uint64_t next_offset(struct worker *worker)
 	return offset;
 }
 
+/* Until a random time, on average the job's pause after @from_ns. */
+static void pause_after(struct worker *worker, uint64_t from_ns)
+{
+	double share = (random_next(&worker->seed) % 1000000 + 1) / 1e6;
+	uint64_t now = now_ns();
+	struct timespec rest;
+
+	if (!worker->job->pause_ns)
+		return;
+	worker->next_ns = from_ns - worker->job->pause_ns * log(share);
+	if (worker->next_ns <= now)
+		return;
+	rest.tv_sec = (worker->next_ns - now) / 1000000000;
+	rest.tv_nsec = (worker->next_ns - now) % 1000000000;
+	nanosleep(&rest, NULL);
+}
+
 static void *new_buffer(const struct job *job)
 {
 	void *buffer;
@@ -137,7 +160,10 @@ static void run_aio(struct worker *worker, int fd)
 	for (;;) {
 		int got;
 
-		if (now_ns() < stop_ns && ready) {
+		if (job->pause_ns && !outstanding)
+			pause_after(worker, worker->next_ns);
+		if (now_ns() < stop_ns && ready &&
+		    (!job->pause_ns || !outstanding)) {
 			uint64_t now = now_ns();
 			unsigned int sent = 0;
 
@@ -230,6 +256,7 @@ static void run_sync(struct worker *worker, int fd)
 
 		check(done, job);
 		completed(worker, submitted);
+		pause_after(worker, now_ns());
 	}
 }
 
@@ -299,10 +326,11 @@ static void report(const struct job *job)
 static void parse_job(struct job *job, const char *text)
 {
 	char kind[16], priority[8], engine[8] = "aio";
+	double pause_ms = 0;
 
-	if (sscanf(text, "%31[^:]:%u:%u:%15[^:]:%u:%7[^:]:%7s", job->name,
+	if (sscanf(text, "%31[^:]:%u:%u:%15[^:]:%u:%7[^:]:%7[^:]:%lf", job->name,
 		   &job->threads, &job->depth, kind, &job->bytes, priority,
-		   engine) < 6 ||
+		   engine, &pause_ms) < 6 ||
 	    !job->threads || job->threads > THREADS_MAX || !job->depth ||
 	    job->depth > DEPTH_MAX || job->bytes < 512) {
 		fprintf(stderr, "'%s' is no job\n", text);
@@ -313,6 +341,7 @@ static void parse_job(struct job *job, const char *text)
 	job->ioprio = parse_ioprio(priority);
 	job->engine = !strcmp(engine, "uring") ? ENGINE_URING :
 		      !strcmp(engine, "sync") ? ENGINE_SYNC : ENGINE_AIO;
+	job->pause_ns = pause_ms * 1e6;
 	pthread_mutex_init(&job->lock, NULL);
 }
 
@@ -357,6 +386,7 @@ int main(int argc, char **argv)
 
 			worker->job = &jobs[i];
 			worker->seed = threads + 1;
+			worker->next_ns = start_ns;
 			worker->end = bytes;
 			if (jobs[i].sequential) {
 				uint64_t size = bytes / sequential / 4096 * 4096;

@@ -5,23 +5,22 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::choices::Backend;
-use super::common::{CourseArgs, IoArgs, OutputArgs, target_size};
+use super::common::{CourseArgs, OutputArgs};
+use super::store_bench::table_size;
 
 #[derive(Clone, Debug, Args)]
 #[command(
-    mut_arg("runtime", |runtime| runtime.default_value("8s")),
+    mut_arg("runtime", |runtime| runtime.default_value("10s")),
     mut_arg("warm_up", |warm_up| warm_up.default_value("2s")),
     mut_arg("report", |report| report.default_value("iolane-demo.html"))
 )]
 pub struct DemoArgs {
-    /// Directory, and so disk, for the scratch file, which is removed at the end [default: the current one]
+    /// Directory, and so disk, for the store, which is removed at the end [default: the current one]
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub directory: Option<PathBuf>,
-    /// Size of the scratch file, at least 1 MiB [default: 1 GiB]
-    #[arg(long, value_name = "SIZE", value_parser = target_size, help_heading = "Target")]
-    pub size: Option<u64>,
-    #[command(flatten)]
-    pub io: IoArgs,
+    /// Size of the table, about, at least 1 MiB; the store has an eighth of it as memory for pages, at least 2 MiB
+    #[arg(long, value_name = "SIZE", default_value = "128m", value_parser = table_size, help_heading = "Target")]
+    pub size: u64,
     /// What carries requests to the kernel
     #[arg(long, value_enum, default_value = "auto", value_name = "BACKEND")]
     pub backend: Backend,

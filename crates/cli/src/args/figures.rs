@@ -1,8 +1,11 @@
 //! `iolane figures`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::common::OutputArgs;
+use super::store_bench::table_size;
 
 #[derive(Clone, Debug, Args)]
 pub struct FiguresArgs {
@@ -15,6 +18,15 @@ pub struct FiguresArgs {
     /// Seed of all that is left to chance; the same seed gives the same figures
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Course")]
     pub seed: u64,
+    /// Measure the figures of a storage manager on a disk of this machine, instead of simulating the others
+    #[arg(long)]
+    pub real: bool,
+    /// Size of each table then, about, at least 1 MiB; the pool is smaller
+    #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = table_size, requires = "real", help_heading = "Target")]
+    pub table_size: u64,
+    /// Directory, and so disk, for the stores then, which are removed at the end [default: the current one]
+    #[arg(long, value_name = "DIR", requires = "real", help_heading = "Target")]
+    pub directory: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
 }

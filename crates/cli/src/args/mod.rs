@@ -15,4 +15,5 @@ pub mod mix;
 pub mod rate;
 pub mod size;
 pub mod store;
+pub mod store_bench;
 pub mod sweep;

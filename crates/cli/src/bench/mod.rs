@@ -17,6 +17,7 @@ pub mod hugepages;
 pub mod knee;
 pub mod load;
 pub mod mix;
+pub mod store;
 pub mod sweep;
 mod through_engine;
 
@@ -127,11 +128,12 @@ fn target_request(arguments: &TargetArgs, default_size_bytes: u64) -> TargetRequ
         reads: false,
         writes: false,
         destructive: arguments.destructive,
+        named_files: false,
     }
 }
 
 /// Adds the runs of another repetition one by one.
-fn merge_runs<R>(runs: &mut [R], others: Vec<R>, merge: impl Fn(&mut R, R)) {
+pub fn merge_runs<R>(runs: &mut [R], others: Vec<R>, merge: impl Fn(&mut R, R)) {
     assert_eq!(runs.len(), others.len(), "repetitions have the same runs");
     for (run, other) in runs.iter_mut().zip(others) {
         merge(run, other);
@@ -148,6 +150,20 @@ fn without_repeats<T: PartialEq>(values: &[T], option: &str) -> Result<(), Failu
         format!("{option} names something twice"),
         "Name each value once.",
     ))
+}
+
+/// What a sub-command does when these words are typed behind it.
+///
+/// # Errors
+/// Words that it does not know: a defect of the caller.
+pub fn defaults<A: Args>(words: &str) -> Result<A, Failure> {
+    let command = A::augment_args(clap::Command::new("defaults").no_binary_name(true));
+    command
+        .try_get_matches_from(words.split_whitespace())
+        .and_then(|matches| A::from_arg_matches(&matches))
+        .map_err(|error| Failure::Internal {
+            message: format!("a sub-command refuses {words:?}: {error}"),
+        })
 }
 
 #[cfg(test)]

@@ -11,10 +11,16 @@ use super::hugepages::{
 };
 use super::load::Load;
 use super::mix::{LearnedRate, LearnedUnit, LearnedWindow, MixOutcome, MixRun, SchedulerKind};
+use super::store::{
+    BackgroundRun, Gaps, RunFigures, Setting, Slice, SliceOutstanding, StoreCounts, StoreRun,
+    TableFacts,
+};
 use super::sweep::{SweepOutcome, SweepRun};
 use crate::args::choices::{Backend, IoMode, Switch, SyncMethod};
+use crate::args::store_bench::{Beside, Experiment, LoadOrder, StorePolicy};
 use crate::inflight::{CpuTime, InFlight};
 use crate::output::json::latency_histogram;
+use iolane_store::Ledger;
 
 const SECONDS: u64 = 5;
 
@@ -319,5 +325,83 @@ pub fn hugepages() -> HugepagesResult {
                 outcome: Outcome::Skipped(skip("none reserved")),
             },
         ],
+    }
+}
+
+/// A run of transactions of which each hundredth takes so long.
+pub fn transactions(setting: Setting, p99_us: f64, rows_per_second: f64) -> StoreRun {
+    let load = load(2000.0, 150.0, p99_us, 1000);
+    let background = setting.beside.iter().map(|&what| BackgroundRun {
+        what,
+        rows: (rows_per_second * SECONDS as f64) as u64,
+        rows_per_second,
+    });
+    let outstanding = SliceOutstanding {
+        mean_requests: 4.5,
+        idle_share: 0.01,
+    };
+    let slice = |number: u64| Slice {
+        end_ns: (number + 1) * 1_000_000_000,
+        operations: 2000,
+        p50_ns: 150_000,
+        p99_ns: (p99_us * 1000.0) as u64,
+        max_ns: (p99_us * 3000.0) as u64,
+        background_operations: rows_per_second as u64,
+        data: outstanding,
+        log: outstanding,
+    };
+    let measured = RunFigures {
+        gaps: Gaps {
+            above_10_ms: 1,
+            longest_ns: 11_000_000,
+        },
+        background: background.collect(),
+        ledger: Ledger::default(),
+        counts: StoreCounts {
+            pages_read: 5000,
+            pages_read_ahead: 4000,
+            ..StoreCounts::default()
+        },
+        cpu_time: cpu(load.operations),
+        timeline: (0..SECONDS).map(slice).collect(),
+        load,
+    };
+    StoreRun::new(setting, measured)
+}
+
+/// Alone, beside a scan and checkpoints without and with priorities.
+pub fn store_runs() -> Vec<StoreRun> {
+    let alone = Setting {
+        experiment: Experiment::Oltp,
+        policy: StorePolicy::Aggressive,
+        priorities: Switch::On,
+        read_ahead: None,
+        io: IoMode::Direct,
+        backend: Backend::Auto,
+        beside: Vec::new(),
+        threads: 8,
+        rate_per_second: Some(2000.0),
+    };
+    let with = Setting {
+        beside: vec![Beside::Scan, Beside::Checkpoint],
+        ..alone.clone()
+    };
+    let without = Setting {
+        priorities: Switch::Off,
+        ..with.clone()
+    };
+    vec![
+        transactions(alone, 300.0, 0.0),
+        transactions(without, 4000.0, 50_000.0),
+        transactions(with, 400.0, 45_000.0),
+    ]
+}
+
+pub fn table() -> TableFacts {
+    TableFacts {
+        rows: 170_000,
+        order: LoadOrder::Random,
+        size_bytes: 256 << 20,
+        load_ns: 4_000_000_000,
     }
 }

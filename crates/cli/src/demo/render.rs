@@ -1,7 +1,7 @@
 //! The demo for who runs a database: no term that needs a glossary.
 
-use super::DemoOutcome;
-use crate::bench::load::Load;
+use super::{Case, DemoOutcome};
+use crate::bench::store::{StoreRun, latency_over_time, outstanding_over_time};
 use crate::output::chart::{Axis, BarChart, latency_cdf};
 use crate::output::html::Section;
 use crate::output::text::{Style, Table};
@@ -12,13 +12,13 @@ const GAIN_MIN: f64 = 1.2;
 
 pub fn text(outcome: &DemoOutcome, style: Style) -> String {
     let mut text = format!(
-        "\n{}\n\n{}\n{}\n\n{}\n",
+        "\n{}\n{}\n\n{}\n{}\n",
         style.bold(&format!("YOUR DISK: {}", outcome.disk)),
-        disk_table(outcome).render(style),
-        style.bold("A QUERY'S READ, WHILE A BACKUP RUNS"),
-        query_table(outcome).render(style),
+        of_the_table(outcome),
+        style.bold("SHORT TRANSACTIONS, WHILE A SCAN AND CHECKPOINTS RUN"),
+        table(outcome).render(style),
     );
-    for sentence in explanation() {
+    for sentence in explanation(outcome) {
         text.push_str(&format!("{sentence}\n"));
     }
     if let Some(report) = &outcome.report {
@@ -35,139 +35,108 @@ pub fn text(outcome: &DemoOutcome, style: Style) -> String {
 pub fn html(outcome: &DemoOutcome) -> Vec<Section> {
     let cases = cases(outcome);
     let bars = BarChart {
-        value: Axis::linear("99 of 100 reads take at most", units::time),
+        value: Axis::linear("99 of 100 transactions take at most", units::time),
         bars: cases
             .iter()
-            .map(|case| (case.name.to_owned(), case.query.quantile_ns(0.99) as f64))
+            .map(|(name, run)| (name.clone(), run.load.quantile_ns(0.99) as f64))
             .collect(),
     };
     let histograms: Vec<_> = cases
         .iter()
-        .map(|case| (case.name.to_owned(), &case.query.latency_ns))
+        .map(|(name, run)| (name.clone(), &run.load.latency_ns))
         .collect();
-    let mut sections = vec![
+    vec![
         Section::new("In short")
             .text(sentences(outcome))
-            .table(query_table(outcome))
-            .text(explanation()),
-        Section::new("A query's read")
-            .text(["The time that only one read in a hundred exceeds."])
-            .chart(bars.svg()),
-        Section::new("How many reads are slow")
-            .text(["Share of a query's reads that took longer than a given time."])
-            .chart(latency_cdf("time of a read", &histograms)),
-        outcome
-            .mix
-            .latency_against_throughput()
-            .titled("A query's waiting against the disk's work")
-            .text(["noop: without priorities. lanes: with iolane. The foreground is the query."]),
-        Section::new(format!("Your disk: {}", outcome.disk)).table(disk_table(outcome)),
-    ];
-    sections.extend(outcome.sweep.charts());
-    sections.push(outcome.mix.result().titled("All figures beside the backup"));
-    sections.push(outcome.sweep.result().titled("All figures of the disk"));
-    sections
-}
-
-/// One situation in which a query reads.
-struct Case<'a> {
-    name: &'static str,
-    query: &'a Load,
-    backup: Option<&'a Load>,
-}
-
-impl Case<'_> {
-    fn total_bytes_per_second(&self) -> f64 {
-        let backup = self.backup.map_or(0.0, Load::bytes_per_second);
-        self.query.bytes_per_second() + backup
-    }
-}
-
-fn cases(outcome: &DemoOutcome) -> Vec<Case<'_>> {
-    let beside = |name, policy| {
-        outcome.beside(policy).map(|run| Case {
-            name,
-            query: &run.foreground,
-            backup: Some(&run.background),
-        })
-    };
-    let alone = outcome.alone().map(|run| Case {
-        name: "alone on the disk",
-        query: &run.load,
-        backup: None,
-    });
-    [
-        alone,
-        beside("beside a backup, without priorities", "noop"),
-        beside("beside a backup, with iolane", "lanes"),
+            .table(table(outcome))
+            .text(explanation(outcome)),
+        Section::new("Transactions over time")
+            .text(["The time that one transaction in a hundred exceeds, in each part of the run."])
+            .chart(latency_over_time(&cases)),
+        Section::new("Transactions as a whole")
+            .text(["The time that only one transaction in a hundred exceeds."])
+            .chart(bars.svg())
+            .text(["Share of transactions that took longer than a given time."])
+            .chart(latency_cdf("time of a transaction", &histograms)),
+        Section::new("How busy the disk is kept")
+            .text([
+                "Reads and writes of the table that have been asked for and not done, on average.",
+            ])
+            .chart(outstanding_over_time(&cases)),
+        Section::new(format!("Your disk: {}", outcome.disk)).text([of_the_table(outcome)]),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
-fn query_table(outcome: &DemoOutcome) -> Table {
+fn cases(outcome: &DemoOutcome) -> Vec<(String, &StoreRun)> {
+    let named = [
+        ("alone", Case::Alone),
+        ("beside, without priorities", Case::Without),
+        ("beside, with iolane", Case::With),
+    ];
+    named
+        .into_iter()
+        .filter_map(|(name, case)| Some((name.to_owned(), outcome.case(case)?)))
+        .collect()
+}
+
+fn table(outcome: &DemoOutcome) -> Table {
     let mut table = Table::new(
         1,
         [
-            "a query's read",
+            "transactions",
+            "per second",
             "typical",
             "99 of 100 within",
-            "query reads",
-            "backup reads",
-            "disk in total",
+            "999 of 1000",
+            "longest",
+            "rows of scan + checkpoints",
+            "checkpoints",
+            "disk idle",
         ],
     );
-    for case in cases(outcome) {
+    for (name, run) in cases(outcome) {
+        let time = |quantile| units::time(run.load.quantile_ns(quantile) as f64);
         table.row([
-            case.name.to_owned(),
-            units::time(case.query.quantile_ns(0.5) as f64),
-            units::time(case.query.quantile_ns(0.99) as f64),
-            format!("{}/s", units::count(case.query.operations_per_second())),
-            case.backup.map_or_else(
-                || "-".to_owned(),
-                |backup| format!("{}/s", units::count(backup.operations_per_second())),
+            name,
+            units::count(run.load.operations_per_second()),
+            time(0.5),
+            time(0.99),
+            time(0.999),
+            units::time(run.load.latency_ns.max() as f64),
+            match run.background.is_empty() {
+                true => "-".to_owned(),
+                false => format!("{}/s", units::count(run.background_rows_per_second())),
+            },
+            run.counts.checkpoints.to_string(),
+            format!(
+                "{} %",
+                units::figure(run.outstanding.data.idle_share * 100.0)
             ),
-            units::bytes_per_second(case.total_bytes_per_second()),
         ]);
     }
     table
 }
 
-fn disk_table(outcome: &DemoOutcome) -> Table {
-    let mut table = Table::new(
-        1,
-        [
-            "random reads of 16 KiB",
-            "outstanding at once",
-            "reads",
-            "throughput",
-            "mean time",
-        ],
-    );
-    let mut row = |name: &str, depth: u64| {
-        if let Some(run) = outcome.sweep.runs.iter().find(|run| run.depth == depth) {
-            table.row([
-                name.to_owned(),
-                depth.to_string(),
-                format!("{}/s", units::count(run.load.operations_per_second())),
-                units::bytes_per_second(run.load.bytes_per_second()),
-                units::time(run.load.latency_ns.mean()),
-            ]);
-        }
-    };
-    row("one after the other", 1);
-    if let Some(found) = &outcome.sweep.knee {
-        row("best trade of throughput for time", found.knee.depth);
-        row("full: more only wait longer", found.full.depth);
-    }
-    table
+fn of_the_table(outcome: &DemoOutcome) -> String {
+    format!(
+        "A table of {} in {} rows, loaded in {}; the store keeps an eighth of it in memory.",
+        units::binary_size(outcome.table.size_bytes),
+        units::count(outcome.table.rows as f64),
+        units::time(outcome.table.load_ns as f64),
+    )
 }
 
-fn explanation() -> [&'static str; 2] {
+fn explanation(outcome: &DemoOutcome) -> [String; 2] {
     [
-        "The query reads one page of 16 KiB after the other, from random places, past the page cache.",
-        "The backup always has 128 such reads outstanding. It stands for a dump, a checkpoint, a large scan.",
+        format!(
+            "{} transactions begin each second, {:.0} % of what the store does when left alone: every other one reads \
+             a row, the rest change one and wait until that is on the disk.",
+            units::count(outcome.rate_per_second),
+            100.0 * outcome.rate_per_second / outcome.best_per_second.max(1.0),
+        ),
+        "Their time counts from the moment at which they should have begun. Beside them the whole table is read again \
+         and again, and changes fill the log, so that one checkpoint follows the other."
+            .to_owned(),
     ]
 }
 
@@ -184,39 +153,38 @@ fn sentences(outcome: &DemoOutcome) -> Vec<String> {
 
 /// What it comes to, in one or two sentences.
 fn conclusion(outcome: &DemoOutcome) -> Vec<String> {
-    let (Some(without), Some(with)) = (outcome.beside("noop"), outcome.beside("lanes")) else {
+    let [Some(alone), Some(without), Some(with)] =
+        [Case::Alone, Case::Without, Case::With].map(|case| outcome.case(case))
+    else {
         return Vec::new();
     };
-    let typical = [without, with].map(|run| run.foreground.quantile_ns(0.5) as f64);
-    let slow = [without, with].map(|run| run.foreground.quantile_ns(0.99) as f64);
-    let total = with.total_bytes_per_second / without.total_bytes_per_second;
-    if with.foreground.operations == 0 || without.foreground.operations == 0 {
-        return vec!["Too few reads were done to compare: give a longer --runtime.".to_owned()];
-    }
-    let work = format!(
-        "The disk moves {:.0} % of the data it moves without priorities.",
-        total * 100.0
-    );
-    let gain = [typical, slow].map(|[before, after]| before / after.max(1.0));
-    if gain[1] < GAIN_MIN {
+    if [alone, without, with]
+        .iter()
+        .any(|run| run.load.operations == 0)
+    {
         return vec![
-            format!(
-                "Priorities gain little here: 99 of 100 reads of a query take at most {} with iolane, {} without.",
-                units::time(slow[1]),
-                units::time(slow[0]),
-            ),
-            work,
+            "Too few transactions were done to compare: give a longer --runtime.".to_owned(),
         ];
     }
-    vec![
+    let slow = [alone, without, with].map(|run| run.load.quantile_ns(0.99) as f64);
+    let [alone_ns, without_ns, with_ns] = slow.map(units::time);
+    let share = with.background_rows_per_second() / without.background_rows_per_second().max(1.0);
+    let work = format!(
+        "The scan and the checkpoints do {:.0} % of the work that they do without priorities.",
+        share * 100.0
+    );
+    let gain = slow[1] / slow[2].max(1.0);
+    let first = if gain < GAIN_MIN {
         format!(
-            "With iolane, 99 of 100 reads of a query beside a backup take at most {}, instead of {}: {} times shorter (typical: {} instead of {}).",
-            units::time(slow[1]),
-            units::time(slow[0]),
-            units::figure(gain[1]),
-            units::time(typical[1]),
-            units::time(typical[0]),
-        ),
-        work,
-    ]
+            "Priorities gain little here: 99 of 100 transactions take at most {with_ns} with iolane, {without_ns} \
+             without, {alone_ns} alone."
+        )
+    } else {
+        format!(
+            "With iolane, 99 of 100 transactions beside a scan and checkpoints take at most {with_ns}, instead of \
+             {without_ns}: {} times shorter. Alone they take {alone_ns}.",
+            units::figure(gain)
+        )
+    };
+    vec![first, work]
 }

@@ -39,6 +39,7 @@ pub fn serve(arguments: ServeArgs, session: &Session) -> Result<String, Failure>
     let description = describe::find(&arguments.model.model)?;
     let model = describe::build(&description, &arguments.model)?;
     let size_bytes = size(arguments.size, &*model)?;
+    let is_new = !arguments.backing.exists();
     let backing =
         backing::open(&arguments.backing, size_bytes).map_err(|error| failure::backing(&error))?;
     let sync = backing
@@ -50,22 +51,39 @@ pub fn serve(arguments: ServeArgs, session: &Session) -> Result<String, Failure>
     } else {
         Arc::new(Unsynced(file))
     };
-    let lead = prepare_lead(&arguments, session)?;
-    let options = ServerOptions {
-        lead,
-        faults: faults.clone(),
-        ..ServerOptions::default()
-    };
-    let server =
-        Server::start(model, medium, &options).map_err(|error| failure::machine(&error))?;
-    let server = Arc::new(server);
-    let ended = serve_on(&arguments, &server, session)?;
+    let served = set_up_and_serve(&arguments, model, medium, faults.clone(), session);
+    let (ended, server) = served.inspect_err(|_| {
+        // Nothing was served: no file is left that was not there.
+        if is_new {
+            let _ = std::fs::remove_file(&arguments.backing);
+        }
+    })?;
     // Whatever flushes did: what was answered is on the machine's disk now.
     sync.sync_data().map_err(|source| {
         Failure::transfer(format!("syncing {}", arguments.backing.display()), source)
     })?;
     session.progress.say(ended);
     Ok(summary(&server.take_statistics(), faults.as_deref()))
+}
+
+/// Fails only while nothing is served yet.
+fn set_up_and_serve(
+    arguments: &ServeArgs,
+    model: Box<dyn Model>,
+    medium: Arc<dyn Medium>,
+    faults: Option<Arc<Faults>>,
+    session: &Session,
+) -> Result<(&'static str, Arc<Server>), Failure> {
+    let options = ServerOptions {
+        lead: prepare_lead(arguments, session)?,
+        faults,
+        ..ServerOptions::default()
+    };
+    let server =
+        Server::start(model, medium, &options).map_err(|error| failure::machine(&error))?;
+    let server = Arc::new(server);
+    let ended = serve_on(arguments, &server, session)?;
+    Ok((ended, server))
 }
 
 fn faults(text: &str) -> Result<Arc<Faults>, Failure> {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::real::MEASURED;
 use super::report::Figure;
 use super::rig::Rig;
 use super::{bug_68659, hall_bonnet, revisited, tournament};
@@ -59,35 +60,15 @@ const AVAILABLE: [Available; 8] = [
     },
 ];
 
-/// What the storage manager's policies must be there for: figure, and what it
-/// shows.
-const PENDING: [(&str, &str); 4] = [
-    (
-        "hall-bonnet-4",
-        "Hall & Bonnet, figure 4: outstanding requests of a scan",
-    ),
-    (
-        "hall-bonnet-5",
-        "Hall & Bonnet, figure 5: reads by secondary index from n threads",
-    ),
-    (
-        "hall-bonnet-6",
-        "Hall & Bonnet, figure 6: outstanding requests of an update larger than memory",
-    ),
-    (
-        "hall-bonnet-9",
-        "Hall & Bonnet, figure 9: the same with prioritized preflushing",
-    ),
-];
-
-const NEEDS: &str = "the storage manager's I/O policies, not built yet";
+/// What figures of a storage manager need.
+const NEEDS: &str = "--real: it is measured on a disk of this machine";
 
 /// A line of the list.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
     pub name: &'static str,
     pub title: &'static str,
-    /// What must be there first, if the figure cannot be had.
+    /// What must be given for it, if it is not simulated.
     pub needs: Option<&'static str>,
 }
 
@@ -98,37 +79,46 @@ pub fn entries() -> Vec<Entry> {
         title: one.title,
         needs: None,
     });
-    let pending = PENDING.iter().map(|&(name, title)| Entry {
-        name,
-        title,
+    let measured = MEASURED.iter().map(|one| Entry {
+        name: one.name,
+        title: one.title,
         needs: Some(NEEDS),
     });
-    available.chain(pending).collect()
+    available.chain(measured).collect()
 }
 
-/// The named figures in the catalogue's order; all for none.
+/// The named figures in the catalogue's order; all for none. Either of those
+/// that are simulated, or of those that are measured on a `real` disk.
 ///
 /// # Errors
-/// A name that is not in the catalogue, or not available.
-pub fn choose(names: &[String]) -> Result<Vec<&'static str>, Failure> {
+/// A name that is not in the catalogue, or in the other part of it.
+pub fn choose(names: &[String], real: bool) -> Result<Vec<&'static str>, Failure> {
+    let simulated: Vec<&str> = AVAILABLE.iter().map(|one| one.name).collect();
+    let measured: Vec<&str> = MEASURED.iter().map(|one| one.name).collect();
+    let (chosen, others) = if real {
+        (measured, simulated)
+    } else {
+        (simulated, measured)
+    };
     for name in names {
-        if let Some((name, title)) = PENDING.iter().find(|(pending, _)| pending == name) {
-            return Err(Failure::usage(
-                format!("{name} ({title}) needs {NEEDS}"),
-                "See iolane figures --list for those that there are.",
-            ));
+        if others.contains(&name.as_str()) {
+            return Err(match real {
+                true => Failure::usage(
+                    format!("{name} is simulated, not measured"),
+                    "Leave --real away.",
+                ),
+                false => Failure::usage(format!("{name} needs {NEEDS}"), "Give --real."),
+            });
         }
-        if !AVAILABLE.iter().any(|one| one.name == name) {
+        if !chosen.contains(&name.as_str()) {
             return Err(Failure::usage(
                 format!("there is no figure '{name}'"),
                 "See iolane figures --list for their names.",
             ));
         }
     }
-    let chosen = AVAILABLE.iter().map(|one| one.name);
-    Ok(chosen
-        .filter(|&one| names.is_empty() || names.iter().any(|name| name == one))
-        .collect())
+    let wanted = |one: &&str| names.is_empty() || names.iter().any(|name| name == one);
+    Ok(chosen.into_iter().filter(wanted).collect())
 }
 
 /// Simulates a figure of [`choose`].
@@ -154,26 +144,27 @@ mod tests {
 
     #[test]
     fn nothing_named_means_all() {
-        assert_eq!(choose(&[]).unwrap().len(), AVAILABLE.len());
+        assert_eq!(choose(&[], false).unwrap().len(), AVAILABLE.len());
+        assert_eq!(choose(&[], true).unwrap().len(), MEASURED.len());
     }
 
     #[test]
     fn figures_come_once_and_in_the_documents_order() {
-        let chosen = choose(&names(&["bug-68659", "hall-bonnet-3", "bug-68659"])).unwrap();
+        let named = names(&["bug-68659", "hall-bonnet-3", "bug-68659"]);
+        let chosen = choose(&named, false).unwrap();
         assert_eq!(chosen, ["hall-bonnet-3", "bug-68659"]);
     }
 
     #[test]
     fn what_is_not_there_is_refused_with_the_reason() {
-        for (name, _) in PENDING {
-            let failure = choose(&names(&[name])).unwrap_err();
-            assert!(failure.to_string().contains("needs the storage manager"));
+        for one in MEASURED {
+            let failure = choose(&names(&[one.name]), false).unwrap_err();
+            assert!(failure.to_string().contains("needs --real"), "{failure}");
         }
-        let failure = choose(&names(&["hall-bonnet-10"])).unwrap_err();
-        assert!(
-            failure
-                .to_string()
-                .contains("there is no figure 'hall-bonnet-10'")
-        );
+        let failure = choose(&names(&["hall-bonnet-1"]), true).unwrap_err();
+        assert!(failure.to_string().contains("is simulated"), "{failure}");
+        let failure = choose(&names(&["hall-bonnet-10"]), true).unwrap_err();
+        let message = failure.to_string();
+        assert!(message.contains("there is no figure 'hall-bonnet-10'"));
     }
 }

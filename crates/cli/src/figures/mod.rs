@@ -1,19 +1,22 @@
 //! `iolane figures`: the documents' figures again, on modelled disks in virtual
-//! time.
+//! time; with `--real`, those of a storage manager on a disk of this machine.
 //!
 //! Each figure is a function of this crate's `catalogue` that simulates what
 //! a document measured and puts the document's own values beside its results
-//! ([`report`]). Nothing touches a real disk, nothing sleeps, and the same seed
-//! gives the same figures.
+//! ([`report`]). Without `--real` nothing touches a real disk, nothing sleeps,
+//! and the same seed gives the same figures.
 
 mod bug_68659;
 mod catalogue;
 mod hall_bonnet;
+mod real;
 mod render;
 pub mod report;
 mod revisited;
 mod rig;
 mod tournament;
+
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -26,14 +29,24 @@ use crate::output::text::Style;
 use crate::session::Session;
 use crate::target::{Target, TargetRequest};
 use catalogue::Entry;
+use real::RealRig;
 use report::Figure;
 use rig::Rig;
+
+/// Room that a table, its log and its old versions take, in tables.
+const TABLES_ROOM: u64 = 3;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct FiguresOptions {
     pub names: Vec<&'static str>,
     pub list: bool,
     pub seed: u64,
+    /// On a disk of this machine.
+    pub real: bool,
+    /// Of each table then.
+    pub table_size_bytes: u64,
+    #[serde(skip)]
+    directory: Option<PathBuf>,
 }
 
 /// What was simulated, and what there is.
@@ -69,14 +82,28 @@ impl Bench for Figures {
 
     fn options(arguments: FiguresArgs) -> Result<FiguresOptions, Failure> {
         Ok(FiguresOptions {
-            names: catalogue::choose(&arguments.names)?,
+            names: catalogue::choose(&arguments.names, arguments.real)?,
             list: arguments.list,
             seed: arguments.seed,
+            real: arguments.real,
+            table_size_bytes: arguments.table_size,
+            directory: arguments.directory,
         })
     }
 
-    fn target(_options: &FiguresOptions) -> Option<TargetRequest> {
-        None
+    fn target(options: &FiguresOptions) -> Option<TargetRequest> {
+        (options.real && !options.list).then(|| TargetRequest {
+            file: None,
+            directory: options.directory.clone(),
+            size_bytes: Some(TABLES_ROOM * options.table_size_bytes),
+            default_size_bytes: 0,
+            transfer_sizes_bytes: Vec::new(),
+            direct: true,
+            reads: true,
+            writes: true,
+            destructive: false,
+            named_files: true,
+        })
     }
 }
 
@@ -86,11 +113,22 @@ impl Bench for Figures {
 /// An interruption, or a defect in a figure's own set-up.
 pub fn measure(
     options: &FiguresOptions,
-    _target: Option<&Target>,
+    target: Option<&Target>,
     session: &Session,
 ) -> Result<FiguresOutcome, Failure> {
     let mut figures = Vec::new();
-    if !options.list {
+    if let Some(target) = target {
+        let rig = RealRig {
+            directory: target.path.clone(),
+            table_bytes: options.table_size_bytes,
+            seed: options.seed,
+            session,
+        };
+        for name in &options.names {
+            session.progress.say(&format!("measuring {name}"));
+            figures.push(real::measure(name, &rig)?);
+        }
+    } else if !options.list {
         let rig = Rig::new(options.seed, &session.stop);
         for name in &options.names {
             session.progress.say(&format!("simulating {name}"));

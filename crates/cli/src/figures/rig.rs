@@ -6,9 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use iolane_disk::elevator::{
-    Anticipatory, AnticipatoryParameters, BlockLayerParameters, Cfq, LinuxDeadline, LinuxNoop,
-};
+use iolane_disk::elevator::{Anticipatory, BlockLayerParameters, Cfq, LinuxDeadline, LinuxNoop};
 use iolane_disk::simulation::{Arrival, Time};
 use iolane_disk::{Description, Elevator, Model, ParameterError};
 
@@ -104,8 +102,6 @@ pub enum Linux {
     Noop,
     Deadline,
     Anticipatory,
-    /// Anticipatory that does not look at where requests lie.
-    AnticipatoryBlind,
     Cfq,
 }
 
@@ -115,19 +111,12 @@ impl Linux {
     /// # Errors
     /// Never with block layer parameters in range.
     pub fn build(self, layer: BlockLayerParameters) -> Result<Box<dyn Elevator>, Failure> {
-        let anticipatory = |parameters| {
-            Anticipatory::anticipatory(parameters, layer.clone())
-                .map(|one| Box::new(one) as Box<dyn Elevator>)
-        };
         let built: Result<Box<dyn Elevator>, ParameterError> = match self {
             Self::Noop => LinuxNoop::noop(layer).map(|one| Box::new(one) as Box<dyn Elevator>),
             Self::Deadline => LinuxDeadline::deadline(Default::default(), layer)
                 .map(|one| Box::new(one) as Box<dyn Elevator>),
-            Self::Anticipatory => anticipatory(AnticipatoryParameters::default()),
-            Self::AnticipatoryBlind => anticipatory(AnticipatoryParameters {
-                close_bytes: None,
-                ..AnticipatoryParameters::default()
-            }),
+            Self::Anticipatory => Anticipatory::anticipatory(Default::default(), layer)
+                .map(|one| Box::new(one) as Box<dyn Elevator>),
             Self::Cfq => {
                 Cfq::cfq(Default::default(), layer).map(|one| Box::new(one) as Box<dyn Elevator>)
             }

@@ -17,6 +17,7 @@ impl Fake {
         fs::write(queue.join("scheduler"), "none [mq-deadline] kyber bfq\n").unwrap();
         fs::write(queue.join("nr_requests"), "64\n").unwrap();
         fs::write(queue.join("iosched/read_expire"), "123\n").unwrap();
+        fs::write(queue.join("iosched/mode"), "[position] level\n").unwrap();
         let process = paths.proc.join(std::process::id().to_string());
         fs::create_dir_all(&process).unwrap();
         let ticks = start_ticks(&SystemPaths::default(), std::process::id()).unwrap();
@@ -46,6 +47,7 @@ impl Fake {
         let queue = self.paths.block("vda").join("queue");
         fs::write(queue.join("nr_requests"), "256").unwrap();
         fs::write(queue.join("iosched/read_expire"), "500").unwrap();
+        fs::write(queue.join("iosched/mode"), "position [level]").unwrap();
     }
 
     fn state_exists(&self) -> bool {
@@ -77,6 +79,7 @@ fn a_dropped_guard_puts_everything_back() {
     assert_eq!(fake.attribute("scheduler"), "mq-deadline");
     assert_eq!(fake.attribute("nr_requests"), "64");
     assert_eq!(fake.attribute("iosched/read_expire"), "123");
+    assert_eq!(fake.attribute("iosched/mode"), "position");
     assert!(!fake.state_exists());
 }
 

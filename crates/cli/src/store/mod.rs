@@ -12,7 +12,7 @@
 
 pub mod create;
 pub mod dump;
-mod failure;
+pub mod failure;
 pub mod load;
 mod open;
 mod restore;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use iolane_store::data::TableSchema;
-use iolane_store::{CheckReport, Direction, Store};
+use iolane_store::{CheckReport, Direction, Error, Store};
 use serde::Serialize;
 
 use super::failure::failure;
@@ -91,12 +91,21 @@ impl Checked {
     }
 }
 
+/// Why it has ended: a signal, where one came.
+fn ended(error: &Error, session: &Session) -> Failure {
+    match (error, open::go_on(session)) {
+        (Error::Stopped, Err(stopped)) => stopped,
+        _ => failure(error),
+    }
+}
+
 /// # Errors
 /// Findings; a store that cannot be opened.
 pub fn check(arguments: CheckArgs, session: &Session) -> Result<String, Failure> {
     let store = open::open(&arguments.open, session)?;
     session.progress.say("checking");
-    let report = store.check().map_err(|error| failure(&error))?;
+    let report = store.check_while(&|| !session.stop.is_raised());
+    let report = report.map_err(|error| ended(&error, session))?;
     let checked = Checked::of(report);
     let result = open::summary(
         arguments.summary.output_format,
@@ -135,6 +144,9 @@ struct Stats {
 #[derive(Serialize)]
 struct TableDocument {
     schema: TableSchema,
+    /// Of its file.
+    pages: u64,
+    pages_used: u64,
     /// `null` unless asked for.
     rows: Option<u64>,
 }
@@ -164,7 +176,14 @@ pub fn stats(arguments: StatsArgs, session: &Session) -> Result<String, Failure>
             true => Some(count_rows(&store, &schema, session)?),
             false => None,
         };
-        tables.push(TableDocument { schema, rows });
+        let space = store.table_space(&schema.name);
+        let space = space.map_err(|error| failure(&error))?;
+        tables.push(TableDocument {
+            schema,
+            pages: space.pages,
+            pages_used: space.used,
+            rows,
+        });
     }
     let (report, rolled_back) = store.recovery();
     let counters = store.statistics();
@@ -226,7 +245,16 @@ fn files(directory: &Path) -> Result<Vec<FileDocument>, Failure> {
 }
 
 fn describe(stats: &Stats) -> String {
-    let mut tables = Table::new(4, ["TABLE", "COLUMNS", "PRIMARY KEY", "INDEXES", "ROWS"]);
+    let columns = [
+        "TABLE",
+        "COLUMNS",
+        "PRIMARY KEY",
+        "INDEXES",
+        "PAGES",
+        "USED",
+        "ROWS",
+    ];
+    let mut tables = Table::new(4, columns);
     for table in &stats.tables {
         let schema = &table.schema;
         let columns = schema.columns.iter().map(|column| {
@@ -242,6 +270,8 @@ fn describe(stats: &Stats) -> String {
             columns.collect::<Vec<String>>().join(", "),
             schema.primary_key.join(", "),
             indexes.collect::<Vec<String>>().join(", "),
+            table.pages.to_string(),
+            table.pages_used.to_string(),
             table.rows.map_or_else(String::new, |rows| rows.to_string()),
         ]);
     }
@@ -297,9 +327,8 @@ pub fn backup(arguments: BackupArgs, session: &Session) -> Result<String, Failur
         .progress
         .say(&format!("copying to {}", target.display()));
     let options = open::options_of_copy(&store, &arguments.open)?;
-    let rows = store
-        .backup(target, &options)
-        .map_err(|error| failure(&error))?;
+    let rows = store.backup_while(target, &options, &|| !session.stop.is_raised());
+    let rows = rows.map_err(|error| ended(&error, session))?;
     let done = BackedUp {
         path: arguments.open.directory.display().to_string(),
         target: target.display().to_string(),

@@ -2,6 +2,7 @@
 //! Everything is checked before the first transfer.
 
 mod device;
+mod directory;
 mod error;
 mod existing;
 mod fill;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+pub use directory::ScratchDirectory;
 pub use error::TargetError;
 
 use crate::error::Failure;
@@ -40,6 +42,9 @@ pub struct TargetRequest {
     pub writes: bool,
     /// The user accepts the loss of what is in it.
     pub destructive: bool,
+    /// Files with names are made in the directory, by whoever measures, and
+    /// no scratch file.
+    pub named_files: bool,
 }
 
 /// What kind of thing is measured.
@@ -47,6 +52,8 @@ pub struct TargetRequest {
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
     ScratchFile,
+    /// Files with names of their own in a directory.
+    Directory,
     ExistingFile,
     BlockDevice,
 }
@@ -84,6 +91,9 @@ impl Target {
     /// # Errors
     /// [`TargetError`], or an interruption while a scratch file is filled.
     pub fn prepare(request: &TargetRequest, session: &Session) -> Result<Self, Failure> {
+        if request.named_files {
+            return Self::directory(request, session);
+        }
         match &request.file {
             Some(path) => Ok(existing::prepare(path, request, session)?),
             None => scratch::prepare(request, session),

@@ -19,6 +19,7 @@ fn request() -> TargetRequest {
         reads: true,
         writes: false,
         destructive: false,
+        named_files: false,
     }
 }
 

@@ -14,7 +14,7 @@
 mod carrier;
 mod closed;
 mod control;
-mod offsets;
+pub(crate) mod offsets;
 mod others;
 mod paced;
 mod recorder;

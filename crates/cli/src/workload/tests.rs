@@ -48,6 +48,7 @@ impl Fixture {
             reads: true,
             writes: true,
             destructive: true,
+            named_files: false,
         };
         Self {
             target: Target::prepare(&request, &session).unwrap(),

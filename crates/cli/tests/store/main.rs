@@ -2,8 +2,10 @@
 
 mod files;
 mod formats;
+mod interrupted;
 mod rows;
 mod session;
+mod small_disk;
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};

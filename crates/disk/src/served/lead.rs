@@ -45,6 +45,9 @@ const SHORT_BYTES: u32 = 4 << 10;
 const LONG_BYTES: u32 = 256 << 10;
 /// Of each length, in each turn.
 const ROUNDS: usize = 30;
+/// Every other request comes after a pause, as clients come that do not only
+/// wait for the disk: threads and processors on its way sleep deeper then.
+const PAUSE: Duration = Duration::from_micros(1_500);
 /// What the machine does besides changes from moment to moment: measured in
 /// turns, of which the middle one counts.
 const TURNS: usize = 5;
@@ -71,7 +74,7 @@ pub fn round_trip_server() -> io::Result<Server> {
 
 /// Measures it: `read` reads so many bytes at 0 of a [`round_trip_server`]
 /// through the transport, and everything beyond that disk's latency is the
-/// transport's. One request at a time; takes about half a second.
+/// transport's. One request at a time; takes about a second.
 ///
 /// # Errors
 /// Those of `read`.
@@ -92,7 +95,10 @@ pub fn measure_lead(read: impl FnMut(u32) -> io::Result<()> + Send) -> Result<Le
 fn measure(mut read: impl FnMut(u32) -> io::Result<()>) -> io::Result<Lead> {
     let mut overhead = |length| -> io::Result<u64> {
         let mut times = Vec::with_capacity(ROUNDS);
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
+            if round % 2 == 1 {
+                thread::sleep(PAUSE);
+            }
             let start = now_ns();
             read(length)?;
             times.push((now_ns() - start).saturating_sub(LATENCY_NS));

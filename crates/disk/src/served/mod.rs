@@ -38,6 +38,7 @@ mod contents;
 mod expected;
 pub mod fuse;
 mod lead;
+mod lone_timer;
 pub mod nbd;
 mod queue;
 mod server;
@@ -46,6 +47,7 @@ mod waking;
 
 pub use expected::{Arrival, Loop, closed_loop, latencies_ns};
 pub use lead::{Lead, NotMeasured, measure_lead, round_trip_server};
+pub use lone_timer::{AlarmsLate, LoneTimer};
 pub use queue::Queue;
 pub use server::{Reply, Request, Server, ServerOptions};
 pub use statistics::Statistics;

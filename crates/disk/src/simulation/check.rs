@@ -191,15 +191,30 @@ pub fn transactions(work: &Transactions, model: &impl Model) -> Result<(), Param
             "must be above 0 for transactions that do nothing else",
         );
     }
-    let log = region(owner, "log", &work.log, model)?;
-    length(owner, "log_block_bytes", work.log_block_bytes, &log, model)?;
     demand(work.log_bytes > 0, owner, "log_bytes", 0, "must be above 0")?;
+    log(owner, "log", &work.log, work, model)?;
+    if work.second_log.is_empty() {
+        return Ok(());
+    }
+    log(owner, "second_log", &work.second_log, work, model)
+}
+
+/// A place that transactions write their log to.
+fn log<M: Model>(
+    owner: &str,
+    name: &str,
+    range: &Range<u64>,
+    work: &Transactions,
+    model: &M,
+) -> Result<(), ParameterError> {
+    let log = region(owner, name, range, model)?;
+    length(owner, "log_block_bytes", work.log_block_bytes, &log, model)?;
     let group_max =
         u64::from(work.log_bytes) * u64::from(work.threads) + 2 * u64::from(work.log_block_bytes);
     demand(
         group_max <= (log.end - log.start).min(1 << 30),
         owner,
-        "log",
+        name,
         log.end - log.start,
         "must have room for a commit of all threads together, at most 1 GiB",
     )

@@ -26,6 +26,8 @@ enum Phase {
     WritesLog,
     /// Flushes it.
     Flushes,
+    /// Is woken, as another thread wrote the log for it.
+    Wakes,
 }
 
 #[derive(Clone, Copy)]
@@ -37,8 +39,10 @@ struct Thread {
 
 /// The log that all threads share.
 struct Log {
-    /// Bytes written since the beginning.
-    end: u64,
+    /// Bytes written since the beginning, to each of its places.
+    ends: [u64; 2],
+    /// Which of them is written next.
+    place: usize,
     busy: bool,
     /// Threads whose records are being written.
     group: Vec<u32>,
@@ -78,7 +82,8 @@ impl TransactionsSource {
             threads: gates.into_iter().map(thread).collect(),
             lock_free_ns: 0,
             log: Log {
-                end: 0,
+                ends: [0; 2],
+                place: 0,
                 busy: false,
                 group: Vec::new(),
                 waiting: Vec::new(),
@@ -132,12 +137,13 @@ impl TransactionsSource {
     /// The thread has computed.
     pub fn wake<M: Model, E: Elevator>(&mut self, engine: &mut Engine<M, E>, thread: u32) {
         let state = &mut self.threads[thread as usize];
+        if state.phase == Phase::Wakes {
+            self.end(engine, thread);
+            return;
+        }
         if state.phase == Phase::Computes && self.work.serial_ns > 0 {
             state.phase = Phase::Locked;
-            // First come, first served: the lock is free when all before have
-            // had it.
-            self.lock_free_ns = self.lock_free_ns.max(engine.now_ns) + self.work.serial_ns;
-            self.plan(engine, thread, self.lock_free_ns);
+            self.lock(engine, thread, self.work.serial_ns);
             return;
         }
         if self.work.commit == Commit::Never {
@@ -149,6 +155,17 @@ impl TransactionsSource {
         if !self.log.busy {
             self.write_log(engine);
         }
+    }
+
+    /// First come, first served: the lock is free when all before have had it.
+    fn lock<M: Model, E: Elevator>(
+        &mut self,
+        engine: &mut Engine<M, E>,
+        thread: u32,
+        held_ns: u64,
+    ) {
+        self.lock_free_ns = self.lock_free_ns.max(engine.now_ns) + held_ns;
+        self.plan(engine, thread, self.lock_free_ns);
     }
 
     /// The first who waits writes: its own records, or those of all who wait.
@@ -169,15 +186,20 @@ impl TransactionsSource {
     /// Where the next `bytes` of the log go: the blocks that they touch.
     fn append(&mut self, bytes: u64) -> (u64, u32) {
         let block = u64::from(self.work.log_block_bytes);
-        let range = &self.work.log;
+        let place = self.log.place;
+        if !self.work.second_log.is_empty() {
+            self.log.place = 1 - place;
+        }
+        let range = [&self.work.log, &self.work.second_log][place];
+        let end = &mut self.log.ends[place];
         let size = (range.end - range.start) / block * block;
-        let mut begin = self.log.end % size;
+        let mut begin = *end % size;
         if (begin + bytes).next_multiple_of(block) > size {
             // The rest at the end is left empty.
-            self.log.end = self.log.end.next_multiple_of(size);
+            *end = end.next_multiple_of(size);
             begin = 0;
         }
-        self.log.end += bytes;
+        *end += bytes;
         let first = begin / block * block;
         let end = (begin + bytes).next_multiple_of(block);
         (range.start + first, (end - first) as u32)
@@ -208,7 +230,7 @@ impl TransactionsSource {
                 self.submit(engine, thread, Phase::Flushes, &flush);
             }
             Phase::WritesLog | Phase::Flushes => self.end_group(engine),
-            Phase::Computes | Phase::Locked | Phase::Commits => {
+            Phase::Computes | Phase::Locked | Phase::Commits | Phase::Wakes => {
                 unreachable!("no operation of the thread is under way")
             }
         }
@@ -220,8 +242,14 @@ impl TransactionsSource {
         if !self.log.waiting.is_empty() {
             self.write_log(engine);
         }
-        for thread in group.drain(..) {
-            self.end(engine, thread);
+        for (place, thread) in group.drain(..).enumerate() {
+            // The first one wrote, and sleeps no more.
+            if place > 0 && self.work.wake_ns > 0 {
+                self.threads[thread as usize].phase = Phase::Wakes;
+                self.lock(engine, thread, self.work.wake_ns);
+            } else {
+                self.end(engine, thread);
+            }
         }
         if self.log.group.is_empty() {
             self.log.group = group;

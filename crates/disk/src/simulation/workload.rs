@@ -163,6 +163,9 @@ pub struct Transactions {
     pub commit: Commit,
     /// Bytes of the disk that hold the log, which is written round and round.
     pub log: Range<u64>,
+    /// A second place, to which every other log write goes: a binary log, a
+    /// file system's journal. An empty range: there is none.
+    pub second_log: Range<u64>,
     /// Log records of a transaction, in bytes.
     pub log_bytes: u32,
     /// The log is written in blocks of this size; the last one, not full yet,
@@ -170,6 +173,9 @@ pub struct Transactions {
     pub log_block_bytes: u32,
     /// Whether a flush follows the log write.
     pub flush: bool,
+    /// CPU time under the lock to wake each thread whose records another one
+    /// wrote, in nanoseconds.
+    pub wake_ns: u64,
     /// How urgent the reads are.
     pub read_level: Level,
     /// How urgent the log write and its flush are.
@@ -191,9 +197,11 @@ impl Default for Transactions {
             data: 0..0,
             commit: Commit::Group,
             log: 0..64 << 20,
+            second_log: 0..0,
             log_bytes: 512,
             log_block_bytes: 512,
             flush: true,
+            wake_ns: 0,
             read_level: Level::Foreground,
             log_level: Level::Critical,
         }

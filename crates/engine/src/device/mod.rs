@@ -29,7 +29,7 @@ use crate::completion::lock;
 use crate::engine::Settings;
 use crate::error::Cause;
 use crate::pending::Identify;
-use crate::statistics::{DeviceStatistics, Done};
+use crate::statistics::{DeviceStatistics, Done, Outstanding, Tag};
 use crate::sys::clock::now_ns;
 use driver::Driver;
 use iolane_sched::{
@@ -108,16 +108,21 @@ impl DeviceShared {
     }
 
     /// The fast path. `Ok(None)`: the request must queue.
-    pub(crate) fn start(&self, request: Request) -> Result<Option<Started>, Cause> {
+    pub(crate) fn start(
+        &self,
+        request: Request,
+        tag: Option<Tag>,
+    ) -> Result<Option<Started>, Cause> {
         let now_ns = now_ns();
         let mut state = self.lock();
         if state.closing {
             return Err(Cause::Closed);
         }
-        let id = state.start(now_ns, request);
+        let id = state.start(now_ns, request, tag);
         Ok(id.map(|id| Started {
             id,
             request,
+            tag,
             now_ns,
         }))
     }
@@ -131,6 +136,7 @@ impl DeviceShared {
             bytes: result.unwrap_or(0),
             merged: false,
             failed: result.is_err(),
+            tag: started.tag,
         };
         let mut state = self.lock();
         state.finish_started(now_ns, started.id, &started.request, &done);
@@ -242,6 +248,7 @@ impl DeviceShared {
 pub(crate) struct Started {
     id: RequestId,
     request: Request,
+    tag: Option<Tag>,
     now_ns: u64,
 }
 
@@ -376,6 +383,13 @@ impl Device {
     /// histograms under the device's lock: some ten microseconds.
     pub fn statistics(&self) -> DeviceStatistics {
         self.0.lock().statistics.snapshot(now_ns())
+    }
+
+    /// How many requests were outstanding, and for how long, since the engine
+    /// first used the device (those of a class since it was first looked at or
+    /// used). Copies under the device's lock what a microsecond is enough for.
+    pub fn outstanding(&self) -> Outstanding {
+        self.0.lock().statistics.outstanding(now_ns())
     }
 
     /// The scheduler's state now.

@@ -7,7 +7,7 @@ use crate::backend::OpCode;
 use crate::completion::Completer;
 use crate::error::{Cause, Error, Operation};
 use crate::file::FileShared;
-use crate::statistics::{DeviceStatistics, Done};
+use crate::statistics::{DeviceStatistics, Done, Tag};
 use crate::sys::span::Span;
 use iolane_sched::{
     Batch, Config, ConfigError, EnqueueError, Kind, Level, Request, RequestId, Scheduler,
@@ -24,6 +24,7 @@ pub(crate) struct Entry {
     pub length: u32,
     pub submitted_ns: u64,
     pub dispatched_ns: u64,
+    pub tag: Option<Tag>,
     pub completer: Completer,
 }
 
@@ -100,9 +101,14 @@ impl State {
     }
 
     /// The fast path: in flight at once, on the caller's thread.
-    pub(crate) fn start(&mut self, now_ns: u64, request: Request) -> Option<RequestId> {
+    pub(crate) fn start(
+        &mut self,
+        now_ns: u64,
+        request: Request,
+        tag: Option<Tag>,
+    ) -> Option<RequestId> {
         let id = self.scheduler.start(now_ns, request)?;
-        self.statistics.started(now_ns);
+        self.statistics.started(now_ns, tag);
         Some(id)
     }
 
@@ -133,13 +139,13 @@ impl State {
             Err(_) => return Err((entry, Cause::BeyondEnd)),
         };
         entry.submitted_ns = now_ns;
+        self.statistics.enqueued(now_ns, entry.tag);
         if id.slot() >= self.entries.len() {
             self.entries
                 .resize_with(self.scheduler.slots().max(id.slot() + 1), || None);
         }
         self.entries[id.slot()] = Some(entry);
         self.entry_count += 1;
-        self.statistics.enqueued(now_ns);
         Ok(id)
     }
 
@@ -149,8 +155,9 @@ impl State {
         if !self.scheduler.cancel(id) {
             return None;
         }
-        self.statistics.cancelled(now_ns);
-        self.remove(id)
+        let entry = self.remove(id)?;
+        self.statistics.cancelled(now_ns, entry.tag);
+        Some(entry)
     }
 
     pub(crate) fn promote(&mut self, id: RequestId, level: Level) -> bool {
@@ -266,6 +273,7 @@ impl State {
                 bytes: *result.as_ref().unwrap_or(&0) as u32,
                 merged,
                 failed: result.is_err(),
+                tag: entry.tag,
             };
             self.statistics
                 .completed(now_ns, entry.level, kind_of(entry.operation), &done);

@@ -21,9 +21,9 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn entry(self, file: &Arc<FileShared>, completer: Completer) -> Entry {
+    pub(crate) fn entry(self, file: &File, completer: Completer) -> Entry {
         Entry {
-            file: Arc::clone(file),
+            file: Arc::clone(&file.0),
             operation: self.operation,
             level: self.level,
             span: self.span,
@@ -31,6 +31,7 @@ impl Prepared {
             length: self.length,
             submitted_ns: 0,
             dispatched_ns: 0,
+            tag: file.1,
             completer,
         }
     }
@@ -332,7 +333,7 @@ impl File {
     ) -> Result<Pending<B>, SubmitError<B>> {
         let shared = Shared::new(buffer);
         let completer = Completer::Pending(Arc::clone(&shared) as Arc<dyn Finish>);
-        let entry = prepared.entry(&self.0, completer);
+        let entry = prepared.entry(self, completer);
         let submitted = self.submit(entry, when_full, Some(&*shared));
         match submitted {
             Ok(()) => Ok(Pending::new(shared, Arc::clone(&self.0.device))),
@@ -353,7 +354,7 @@ impl File {
         F: FnOnce(Completion<B>) + Send + 'static,
     {
         let callback: Box<dyn FinishOnce> = Box::new(Callback { buffer, then });
-        let entry = prepared.entry(&self.0, Completer::Callback(callback));
+        let entry = prepared.entry(self, Completer::Callback(callback));
         let Err(refused) = self.submit(entry, when_full(), None) else {
             return Ok(());
         };

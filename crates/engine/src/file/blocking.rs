@@ -5,6 +5,7 @@ use super::{File, FileShared};
 use crate::completion::{Completer, Parker};
 use crate::device::{Entry, Started, WhenFull, in_driver, kernel_cause, kind_of};
 use crate::error::{Cause, Error, Operation};
+use crate::statistics::Tag;
 use crate::sys::span::Span;
 use iolane_sched::{Level, Request};
 use std::io;
@@ -32,12 +33,12 @@ impl File {
             return Ok(0);
         }
         let request = file.request(operation, offset, buffer.len(), level);
-        match file.start(operation, request)? {
+        match file.start(operation, request, self.1)? {
             Some(started) => {
                 let result = file.read_now(buffer, offset);
                 file.finish(started, operation, request, result)
             }
-            None => file.wait(operation, request, Span::of_slice_mut(buffer)),
+            None => file.wait(operation, request, self.1, Span::of_slice_mut(buffer)),
         }
     }
 
@@ -58,12 +59,12 @@ impl File {
             return Ok(0);
         }
         let request = file.request(operation, offset, buffer.len(), level);
-        match file.start(operation, request)? {
+        match file.start(operation, request, self.1)? {
             Some(started) => {
                 let result = file.write_now(buffer, offset);
                 file.finish(started, operation, request, result)
             }
-            None => file.wait(operation, request, Span::of_slice(buffer)),
+            None => file.wait(operation, request, self.1, Span::of_slice(buffer)),
         }
     }
 
@@ -75,7 +76,7 @@ impl File {
     /// all handles are closed. What was written since the last good sync may be
     /// lost, and the kernel would call the next sync good.
     pub fn sync(&self, level: Level) -> Result<(), Error> {
-        self.0.sync(Operation::SyncAll, level)
+        self.0.sync(Operation::SyncAll, level, self.1)
     }
 
     /// Makes all completed writes durable, with the metadata needed to read
@@ -84,7 +85,7 @@ impl File {
     /// # Errors
     /// As [`sync`](File::sync).
     pub fn sync_data(&self, level: Level) -> Result<(), Error> {
-        self.0.sync(Operation::SyncData, level)
+        self.0.sync(Operation::SyncData, level, self.1)
     }
 }
 
@@ -105,10 +106,15 @@ impl FileShared {
         }
     }
 
-    fn sync(self: &Arc<Self>, operation: Operation, level: Level) -> Result<(), Error> {
+    fn sync(
+        self: &Arc<Self>,
+        operation: Operation,
+        level: Level,
+        tag: Option<Tag>,
+    ) -> Result<(), Error> {
         self.check(operation, 0, 0, 0)?;
         let request = self.request(operation, 0, 0, level);
-        match self.start(operation, request)? {
+        match self.start(operation, request, tag)? {
             Some(started) => {
                 let synced = match operation {
                     Operation::SyncData => self.handle.sync_data(),
@@ -119,12 +125,17 @@ impl FileShared {
                     .map_err(|error| Cause::Kernel(Arc::new(error)));
                 self.finish(started, operation, request, result)
             }
-            None => self.wait(operation, request, Span::EMPTY),
+            None => self.wait(operation, request, tag, Span::EMPTY),
         }
         .map(|_| ())
     }
 
-    fn start(&self, operation: Operation, request: Request) -> Result<Option<Started>, Error> {
+    fn start(
+        &self,
+        operation: Operation,
+        request: Request,
+        tag: Option<Tag>,
+    ) -> Result<Option<Started>, Error> {
         let refused = |cause| {
             let length = u64::from(request.length);
             self.error(operation, request.offset, length, cause)
@@ -132,7 +143,7 @@ impl FileShared {
         if in_driver() {
             return Err(refused(Cause::InCallback));
         }
-        self.device.start(request).map_err(refused)
+        self.device.start(request, tag).map_err(refused)
     }
 
     fn finish(
@@ -156,6 +167,7 @@ impl FileShared {
         self: &Arc<Self>,
         operation: Operation,
         request: Request,
+        tag: Option<Tag>,
         span: Span,
     ) -> Result<usize, Error> {
         let parker = Parker::of_this_thread();
@@ -168,6 +180,7 @@ impl FileShared {
             length: request.length,
             submitted_ns: 0,
             dispatched_ns: 0,
+            tag,
             completer: Completer::Thread(Arc::clone(&parker)),
         };
         match self.device.submit(entry, WhenFull::Wait, None) {

@@ -18,6 +18,7 @@ pub(crate) use asynchronous::{Prepared, prepare};
 
 use crate::device::{Device, DeviceShared, Inode};
 use crate::error::{Alignee, Cause, Error, Operation};
+use crate::statistics::Tag;
 use handle::Handle;
 use iolane_sched::REQUEST_BYTES_MAX;
 use std::fmt;
@@ -201,12 +202,18 @@ fn aligned(what: Alignee, value: u64, needed: u32) -> Result<(), Cause> {
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct File(pub(crate) Arc<FileShared>);
+pub struct File(pub(crate) Arc<FileShared>, pub(crate) Option<Tag>);
 
 impl File {
     /// As it was opened.
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// The same file by a handle whose requests are counted under `tag`
+    /// ([`DeviceStatistics::tag`](crate::DeviceStatistics::tag)).
+    pub fn tagged(&self, tag: Tag) -> File {
+        File(Arc::clone(&self.0), Some(tag))
     }
 
     /// The device that it lies on.

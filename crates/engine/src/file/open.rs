@@ -168,7 +168,7 @@ impl EngineShared {
         let device = self.device(opened.info, path)?;
         options.extend(&opened.handle, path)?;
         let inode = crate::completion::lock(&device.inodes).get(opened.key);
-        Ok(File(Arc::new(FileShared {
+        let shared = Arc::new(FileShared {
             number: inode.number(options.direct, options.data_sync),
             handle: opened.handle,
             path: path.into(),
@@ -179,7 +179,8 @@ impl EngineShared {
             data_sync: options.data_sync,
             readable: options.read,
             writable: options.write,
-        })))
+        });
+        Ok(File(shared, None))
     }
 }
 

@@ -67,7 +67,7 @@ impl Control {
 
     /// Waits until the backend has seen `count` operations.
     pub fn wait_seen(&self, count: usize) {
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(120);
         let mut shared = self.shared.lock().unwrap();
         while shared.seen.len() < count {
             let left = until.saturating_duration_since(Instant::now());

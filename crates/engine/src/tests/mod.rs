@@ -4,6 +4,7 @@
 mod errors;
 mod faulty;
 mod queueing;
+mod tags;
 
 use crate::{Engine, File, OpenOptions, Policy, WindowConfig};
 use faulty::Control;

@@ -9,10 +9,18 @@ use crate::system::System;
 const NAMED_MAX: usize = 8;
 
 impl<B: Backing> System<B> {
-    /// Compares the pages of the segments that were looked at with all that are
-    /// in use in their tablespaces.
-    pub(super) fn compare_spaces(&self, report: &mut CheckReport) {
-        for (space, known) in std::mem::take(&mut report.segments) {
+    /// Compares the pages of all known segments of a tablespace with those that
+    /// are in use in it.
+    pub(super) fn compare_space(
+        &self,
+        segments: impl Iterator<Item = SegmentId> + Clone,
+        report: &mut CheckReport,
+    ) {
+        let known = segments
+            .clone()
+            .map(|it| self.backing.segment_pages(it).len() as u64);
+        let known: u64 = known.sum();
+        for space in segments.map(|segment| segment.space).take(1) {
             if let Some(used) = self.backing.data_pages(space)
                 && used != known
             {
@@ -39,7 +47,6 @@ impl<B: Backing> System<B> {
             twice.remove(at);
         }
         let has = self.backing.segment_pages(segment);
-        *report.segments.entry(segment.space).or_default() += has.len() as u64;
         let missing = |from: &[u32], of: &[u32]| -> Vec<u32> {
             let missing = from.iter().filter(|page| of.binary_search(page).is_err());
             missing.copied().collect()

@@ -1,8 +1,10 @@
 //! Whether rows, their versions and the entries of indexes agree.
 
-use super::{CheckReport, UndoSeen};
+use super::{CheckReport, GoOn, UndoSeen, expect_wanted};
 use crate::backing::Backing;
 use crate::overflow::OverflowRef;
+use crate::policy::Role;
+use crate::stream::{BEGIN_EXTENTS, EntryRows, LeafAhead};
 use crate::system::System;
 use crate::table::{SecondaryIndex, Table};
 use crate::tree::Direction;
@@ -10,23 +12,59 @@ use crate::txn::version::{Version, VersionRef};
 use crate::txn::{Error, View};
 use std::collections::HashSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 impl<B: Backing> System<B> {
+    /// Looks at a table, step by step.
     pub(super) fn check_table(
         &self,
-        table: &Table,
-        undo: &UndoSeen,
+        table: &Arc<Table>,
+        go_on: GoOn<'_>,
         report: &mut CheckReport,
     ) -> Result<(), Error> {
         let place = format!("table {}", table.name());
-        self.check_tree(&place, &table.rows, &[], report)?;
+        let of_index = |index: &SecondaryIndex| format!("{place}, index {}", index.name);
+        self.at_rest(report, |_, report| {
+            self.check_tree(&place, &table.rows, &[], go_on, report)
+        })?;
         for index in &table.indexes {
-            let place = format!("{place}, index {}", index.name);
-            self.check_tree(&place, &index.tree, &[], report)?;
+            self.at_rest(report, |_, report| {
+                self.check_tree(&of_index(index), &index.tree, &[], go_on, report)
+            })?;
         }
+        self.at_rest(report, |undo, report| {
+            self.check_rows_and_long(&place, table, undo, go_on, report)
+        })?;
+        for (position, index) in table.indexes.iter().enumerate() {
+            self.at_rest(report, |undo, report| {
+                let place = of_index(index);
+                match self.check_entries(&place, table, position, undo, go_on, report) {
+                    Ok(()) => Ok(()),
+                    Err(error) => report.note_error(&place, error),
+                }
+            })?;
+        }
+        self.at_rest(report, |_, report| {
+            let trees = table.indexes.iter().map(|index| &index.tree);
+            let trees = trees.chain([&table.rows]);
+            let segments = trees.flat_map(|tree| [tree.branch_segment, tree.leaf_segment]);
+            self.compare_space(segments.chain([table.long.segment]), report);
+            Ok(())
+        })
+    }
+
+    /// Looks at every row, and at the pages of all long values.
+    fn check_rows_and_long(
+        &self,
+        place: &str,
+        table: &Table,
+        undo: &UndoSeen,
+        go_on: GoOn<'_>,
+        report: &mut CheckReport,
+    ) -> Result<(), Error> {
         let mut long: Vec<OverflowRef> = undo.long.get(&table.id).cloned().unwrap_or_default();
-        if let Err(error) = self.check_rows(table, undo, &mut long, report) {
-            report.note_error(&place, error)?;
+        if let Err(error) = self.check_rows(table, undo, &mut long, go_on, report) {
+            report.note_error(place, error)?;
         }
         let known: HashSet<u32> = long.iter().map(|value| value.page).collect();
         let written = undo.written.values().flatten();
@@ -39,7 +77,7 @@ impl<B: Backing> System<B> {
                     let all = found.lists.iter().chain(&found.data);
                     pages.extend(all.map(|page| page.page));
                 }
-                Err(error) => report.note_error(&place, error.into())?,
+                Err(error) => report.note_error(place, error.into())?,
             }
         }
         self.compare_pages(
@@ -48,12 +86,6 @@ impl<B: Backing> System<B> {
             pages,
             report,
         );
-        for index in &table.indexes {
-            let place = format!("{place}, index {}", index.name);
-            if let Err(error) = self.check_entries(&place, table, index, undo, report) {
-                report.note_error(&place, error)?;
-            }
-        }
         Ok(())
     }
 
@@ -63,6 +95,7 @@ impl<B: Backing> System<B> {
         table: &Table,
         undo: &UndoSeen,
         long: &mut Vec<OverflowRef>,
+        go_on: GoOn<'_>,
         report: &mut CheckReport,
     ) -> Result<(), Error> {
         let place = format!("table {}", table.name());
@@ -70,7 +103,9 @@ impl<B: Backing> System<B> {
         let mut cursor = table
             .rows
             .cursor(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
-        while let Some((key, value)) = cursor.next(&self.backing)? {
+        let mut ahead = LeafAhead::new(&self.backing, Role::Check, BEGIN_EXTENTS);
+        while let Some((key, value)) = cursor.next_watched(&self.backing, &mut ahead)? {
+            expect_wanted(go_on)?;
             report.rows += 1;
             let Some(newest) = VersionRef::decode(value) else {
                 report.note(&place, format!("row {key:02x?} has no head"));
@@ -138,21 +173,33 @@ impl<B: Backing> System<B> {
     fn check_entries(
         &self,
         place: &str,
-        table: &Table,
-        index: &SecondaryIndex,
+        table: &Arc<Table>,
+        position: usize,
         undo: &UndoSeen,
+        go_on: GoOn<'_>,
         report: &mut CheckReport,
     ) -> Result<(), Error> {
-        let mut cursor = index
+        let index = &table.indexes[position];
+        let cursor = index
             .tree
             .cursor(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
+        let mut entries = EntryRows::new(
+            &self.backing,
+            Arc::clone(table),
+            position,
+            cursor,
+            Role::Check,
+        );
         // Of the last row that has its columns now.
         let mut taken: Vec<u8> = Vec::new();
-        while let Some((entry, _)) = cursor.next(&self.backing)? {
+        while let Some(found) = entries.next()? {
+            expect_wanted(go_on)?;
             report.entries += 1;
-            let columns = table.split_entry(index, entry)?;
-            let key = &entry[columns..];
-            let mut version = self.newest(table, key)?;
+            let entry = &found.bytes;
+            let (columns, key) = entry.split_at(found.key_at);
+            let mut version =
+                self.newest_watched(table, key, &mut |page| entries.waits_for(page))?;
+            entries.is_through_with(&found);
             let (mut is_newest, mut found) = (true, false);
             while let Some(this) = version {
                 if self.has_entry(table, index, entry, key, &this)? {
@@ -168,10 +215,10 @@ impl<B: Backing> System<B> {
                 let row = self.newest(table, key)?.expect("found above");
                 let row = self.row(table, key, &row)?;
                 if table.is_unique_for(index, &row) {
-                    if taken == entry[..columns] {
+                    if taken == columns {
                         report.note(place, format!("entry {entry:02x?} is not the only one"));
                     }
-                    taken = entry[..columns].to_vec();
+                    taken = columns.to_vec();
                 }
             }
         }

@@ -112,12 +112,24 @@ pub fn decode_key(
     key: &[u8],
     types: impl IntoIterator<Item = ColumnType>,
 ) -> Result<(Vec<Value>, usize), KeyError> {
-    let mut at = 0;
     let mut values = Vec::new();
-    for column in types {
-        values.push(decode_value(key, &mut at, column).ok_or(KeyError::Damaged { at })?);
+    let end = decode_key_to(key, types, |_, value| values.push(value))?;
+    Ok((values, end))
+}
+
+/// The same, but gives each value to `put` with its number, and returns where
+/// they end.
+pub(crate) fn decode_key_to(
+    key: &[u8],
+    types: impl IntoIterator<Item = ColumnType>,
+    mut put: impl FnMut(usize, Value),
+) -> Result<usize, KeyError> {
+    let mut at = 0;
+    for (number, column) in types.into_iter().enumerate() {
+        let value = decode_value(key, &mut at, column).ok_or(KeyError::Damaged { at })?;
+        put(number, value);
     }
-    Ok((values, at))
+    Ok(at)
 }
 
 /// Puts the values of a key, which is whole, into their places in `row`:
@@ -128,11 +140,8 @@ pub(crate) fn decode_key_into(
     types: &[ColumnType],
     row: &mut [Value],
 ) -> Result<(), KeyError> {
-    let mut at = 0;
-    for &column in columns {
-        let value = decode_value(key, &mut at, types[column]);
-        row[column] = value.ok_or(KeyError::Damaged { at })?;
-    }
+    let of_these = columns.iter().map(|&column| types[column]);
+    decode_key_to(key, of_these, |number, value| row[columns[number]] = value)?;
     Ok(())
 }
 

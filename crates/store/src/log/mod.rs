@@ -5,7 +5,8 @@
 //! next write takes all of them: group commit without a timer. Who was written
 //! with the last group will mostly be back at once, so before it writes, a
 //! thread lets those run first that were there the last time. The file is
-//! opened so that a write is durable when it returns, one system call.
+//! opened so that a write is durable when it returns, one system call; and once
+//! more without that, for [`Log::make_written`].
 //!
 //! A checkpoint gives the room before it back. Whoever wants to append
 //! [reserves](Log::reserve) first and waits there for a checkpoint, holding no
@@ -19,14 +20,16 @@ mod record;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use scan::{LogRecord, LogScan};
 
 use crate::ids::Lsn;
-use crate::sync::{Condvar, Mutex, MutexGuard, yield_now};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::waits::{WaitStatistics, Waits};
 use circle::{BLOCK, Circle};
 use header::{BLOCK_BYTES, CIRCLE, Header};
-use iolane::{Buffer, File, Level};
+use iolane::{Buffer, Device, File, Level};
 use record::HEAD;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -41,11 +44,6 @@ const STAGED_BYTES_MAX: usize = 4 << 20;
 /// Most that one write carries. A commit behind a large batch waits for one
 /// such write, not for all of it.
 const WRITE_BYTES_MAX: usize = 1 << 20;
-/// A thread that is about to write lets others run who may have something to be
-/// written with it, for this part of the time that the last write took ...
-const GATHER_SHARE: u32 = 4;
-/// ... and no longer than this.
-const GATHER_MAX: Duration = Duration::from_micros(50);
 
 /// Why a log cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,10 +105,12 @@ type Waker = Box<dyn Fn() + Send + Sync>;
 /// The redo log of a store. Shared by threads.
 pub struct Log {
     circle: Circle,
+    /// The same file, whose writes are not durable when they return.
+    plain: Option<File>,
     state: Mutex<State>,
-    /// `durable` or `failed` has changed: those wait at one whose records are
-    /// in one write, and at the other who will be in the next.
-    written: [Condvar; 2],
+    /// `written`, `durable` or `failed` has changed: those wait at one whose
+    /// records are in one write, and at the other who will be in the next.
+    progress: [Condvar; 2],
     /// `checkpoint` or `promised` has changed.
     room: Condvar,
     /// The memory that is written from: only the thread that set `writing`
@@ -119,6 +119,7 @@ pub struct Log {
     /// One checkpoint at a time.
     header: Mutex<Header>,
     waker: Mutex<Option<Waker>>,
+    waits: Waits,
 }
 
 struct State {
@@ -126,20 +127,23 @@ struct State {
     end: u64,
     chain: u32,
     /// All bytes from `staged_from`, the beginning of the block in which
-    /// `durable` lies, to `end`.
+    /// `written` lies, to `end`.
     staged: Vec<u8>,
     staged_from: u64,
+    /// Everything before it is in the file ...
+    written: u64,
+    /// ... and before this it is durable.
     durable: u64,
     checkpoint: u64,
     /// Bytes reserved and not appended.
     promised: u64,
     /// Threads that wait for room.
-    room_waiters: u32,
+    waiting: usize,
     /// A thread writes, or is about to.
     writing: bool,
     /// Up to where the write that has begun goes.
     writing_to: u64,
-    /// At which of `written` those wait who are in that write; before it
+    /// At which of `progress` those wait who are in that write; before it
     /// begins, those who will be in it.
     turn: usize,
     /// How many wait there.
@@ -160,11 +164,12 @@ pub struct LogRoom<'a> {
 
 impl Drop for LogRoom<'_> {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            let mut state = self.log.lock();
-            state.promised -= self.bytes;
-            self.log.room_was_made(&state);
+        if self.bytes == 0 {
+            return;
         }
+        let mut state = self.log.lock();
+        state.promised -= self.bytes;
+        self.log.room_was_made(&state);
     }
 }
 
@@ -173,6 +178,14 @@ impl Log {
     pub fn open_options() -> iolane::OpenOptions {
         let mut options = iolane::OpenOptions::new();
         options.read(true).write(true).direct(true).data_sync(true);
+        options
+    }
+
+    /// Options with which the same file is opened [for writes that need not be
+    /// durable](Log::with_plain).
+    pub fn plain_options() -> iolane::OpenOptions {
+        let mut options = Log::open_options();
+        options.data_sync(false);
         options
     }
 
@@ -272,15 +285,17 @@ impl Log {
         debug_assert_eq!(staged.len() as u64, end.0 % BLOCK);
         Log {
             circle,
+            plain: None,
             state: Mutex::new(State {
                 end: end.0,
                 chain,
                 staged_from: end.0 - staged.len() as u64,
                 staged,
+                written: end.0,
                 durable: end.0,
                 checkpoint: header.checkpoint.0,
                 promised: 0,
-                room_waiters: 0,
+                waiting: 0,
                 writing: false,
                 writing_to: end.0,
                 turn: 0,
@@ -289,16 +304,30 @@ impl Log {
                 write_time: Duration::ZERO,
                 failed: None,
             }),
-            written: Default::default(),
+            progress: Default::default(),
             room: Condvar::new(),
             writer: Mutex::new(Buffer::new(BLOCK as usize)),
             header: Mutex::new(header),
             waker: Mutex::new(None),
+            waits: Waits::default(),
         }
+    }
+
+    /// Writes through `plain`, the same file, what need not be durable. Without
+    /// it, everything that is written is.
+    #[must_use]
+    pub fn with_plain(mut self, plain: File) -> Log {
+        self.plain = Some(plain);
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device that its file lies on.
+    pub(crate) fn device(&self) -> Device {
+        self.circle.file().device()
     }
 
     /// The store's number, as given to [`create`](Log::create).
@@ -335,27 +364,35 @@ impl Log {
         }
         let needed = (bytes + HEAD) as u64;
         let mut state = self.lock();
-        let mut woken = false;
-        loop {
+        // Since when it waits, for the disk or for room.
+        let mut since = None;
+        let mut counted = false;
+        let result = loop {
             if let Some(error) = &state.failed {
-                return Err(error.clone());
+                break Err(error.clone());
             }
             if state.staged.len() > STAGED_BYTES_MAX {
+                since.get_or_insert_with(Instant::now);
                 let end = state.end;
                 drop(state);
-                self.make_durable(Lsn(end))?;
+                let written = self.make_written(Lsn(end));
                 state = self.lock();
-                continue;
+                match written {
+                    Ok(()) => continue,
+                    Err(error) => break Err(error),
+                }
             }
             if state.end - state.checkpoint + state.promised + needed <= self.capacity() {
                 state.promised += needed;
-                return Ok(LogRoom {
+                break Ok(LogRoom {
                     log: self,
                     bytes: needed,
                 });
             }
-            if !woken {
-                woken = true;
+            since.get_or_insert_with(Instant::now);
+            if !counted {
+                counted = true;
+                state.waiting += 1;
                 drop(state);
                 let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(waker) = &*waker {
@@ -365,21 +402,35 @@ impl Log {
                 state = self.lock();
                 continue;
             }
-            state.room_waiters += 1;
             state = self
                 .room
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
-            state.room_waiters -= 1;
+        };
+        state.waiting -= usize::from(counted);
+        drop(state);
+        if let Some(since) = since {
+            self.waits.add(since.elapsed());
         }
+        result
     }
 
     /// Each call of the system costs as much as appending a record: none for
     /// nobody.
     fn room_was_made(&self, state: &State) {
-        if state.room_waiters > 0 {
+        if state.waiting > 0 {
             self.room.notify_all();
         }
+    }
+
+    /// How long [`reserve`](Log::reserve) has waited.
+    pub fn waits(&self) -> WaitStatistics {
+        self.waits.read()
+    }
+
+    /// Threads that wait for room now.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().waiting
     }
 
     /// Appends a record to what is in memory, and calls `under_lock` with its
@@ -408,128 +459,26 @@ impl Log {
         state.staged.extend_from_slice(payload);
         state.chain = checksum;
         state.end += bytes;
-        // What was promised and not needed goes back at once.
-        state.promised -= std::mem::take(&mut room.bytes);
-        self.room_was_made(&state);
+        state.promised -= bytes;
+        room.bytes -= bytes;
         let end = Lsn(state.end);
         under_lock(start, end);
         drop(state);
         (start, end)
     }
 
-    /// Waits until everything before `lsn` is durable. One thread writes for
-    /// all that wait.
-    ///
-    /// # Errors
-    /// [`LogError::Failed`]: then nothing is known of what is not durable yet,
-    /// and this and every later call fails.
-    pub fn make_durable(&self, lsn: Lsn) -> Result<(), LogError> {
-        let mut state = self.lock();
-        loop {
-            if state.durable >= lsn.0 {
-                return Ok(());
-            }
-            if let Some(error) = &state.failed {
-                return Err(error.clone());
-            }
-            assert!(lsn.0 <= state.end, "durable up to {lsn}, beyond the end");
-            if state.writing {
-                // Of the next write, if this one has begun without it.
-                let next = usize::from(lsn.0 > state.writing_to);
-                let place = (state.turn + next) % 2;
-                state.waiters[place] += 1;
-                state = self.written[place]
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-                state.waiters[place] -= 1;
-            } else {
-                state = self.gather(state);
-                if state.failed.is_some() {
-                    // Meanwhile, and all who wait were told.
-                    state.writing = false;
-                } else {
-                    state = self.write_staged(state);
-                }
-            }
-        }
-    }
-
-    /// Lets others run who committed with the last write and will be back, so
-    /// that one write takes all of them: had it only this thread's record, they
-    /// would wait for it first.
-    fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.writing = true;
-        // Nothing is in this write until it begins.
-        state.writing_to = u64::MAX;
-        let until = Instant::now() + GATHER_MAX.min(state.write_time / GATHER_SHARE);
-        while state.waiters[state.turn] + 1 < state.committers
-            && state.failed.is_none()
-            && Instant::now() < until
-        {
-            drop(state);
-            yield_now();
-            state = self.lock();
-        }
-        state
-    }
-
-    /// Writes what is staged, a part of it when it is much.
-    fn write_staged<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let length = state.staged.len().min(WRITE_BYTES_MAX);
-        let padded = length.next_multiple_of(BLOCK as usize);
-        let from = state.staged_from;
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if writer.len() < padded {
-            *writer = Buffer::new(padded.next_power_of_two());
-        }
-        writer[..length].copy_from_slice(&state.staged[..length]);
-        writer[length..padded].fill(0);
-        state.writing_to = from + length as u64;
-        drop(state);
-        let begin = Instant::now();
-        let result = self.circle.write(from, &writer[..padded]);
-        let write_time = begin.elapsed();
-        drop(writer);
-        let mut state = self.lock();
-        state.write_time = write_time;
-        state.writing = false;
-        state.committers = 1 + state.waiters[0] + state.waiters[1];
-        match result {
-            Ok(()) => {
-                state.durable = from + length as u64;
-                // The block that is not full yet is written again.
-                let whole = length - length % BLOCK as usize;
-                state.staged.drain(..whole);
-                state.staged_from = from + whole as u64;
-            }
-            Err(error) => {
-                self.failed(&mut state, error);
-                return state;
-            }
-        }
-        if state.waiters[state.turn] > 0 {
-            self.written[state.turn].notify_all();
-        }
-        // One of those who wait for the next write carries it out.
-        state.turn = 1 - state.turn;
-        if state.waiters[state.turn] > 0 {
-            self.written[state.turn].notify_one();
-        }
-        state
+    /// Lets every later call fail, and those that wait: the store cannot go on.
+    pub fn fail(&self, reason: String) {
+        self.failed(&mut self.lock(), LogError::Failed { reason });
     }
 
     /// Keeps the first cause, and tells all who wait.
     fn failed(&self, state: &mut State, error: LogError) {
         state.failed.get_or_insert(error);
-        for written in &self.written {
-            written.notify_all();
+        for progress in &self.progress {
+            progress.notify_all();
         }
         self.room.notify_all();
-    }
-
-    /// Lets every later call fail, and those that wait: the store cannot go on.
-    pub fn fail(&self, reason: String) {
-        self.failed(&mut self.lock(), LogError::Failed { reason });
     }
 
     /// The LSN of the next record.
@@ -588,9 +537,8 @@ impl Log {
             }
         }
         *header = next;
-        let mut state = self.lock();
-        state.checkpoint = lsn.0;
-        self.room_was_made(&state);
+        self.lock().checkpoint = lsn.0;
+        self.room.notify_all();
         Ok(())
     }
 

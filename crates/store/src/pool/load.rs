@@ -5,7 +5,8 @@ use super::{PageReading, Pool, count};
 use crate::access::PagesError;
 use crate::ids::PageId;
 use crate::policy::Role;
-use iolane::{Buffer, Completion, Pending};
+use crate::stream::acting;
+use iolane::{Buffer, Completion};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,9 +15,39 @@ use super::reading::{Reading, Turn};
 impl Pool {
     /// Brings a page into memory and waits. The caller holds no latch.
     ///
-    /// The thread's own read costs one system call; a read that was submitted
-    /// ahead is promoted.
+    /// A query's own read costs one system call; one that was submitted ahead is
+    /// promoted.
     pub(crate) fn load(&self, id: PageId) -> Result<(), PagesError> {
+        let role = acting();
+        if self.files.policy.level(role) > self.files.policy.level(Role::Read) {
+            self.load_quietly(id, role)
+        } else {
+            self.load_at_once(id, role)
+        }
+    }
+
+    /// The same for a thread that nobody waits for. Its reads are submitted like
+    /// those ahead of need, so that a query that comes for the same page can
+    /// hurry them.
+    fn load_quietly(&self, id: PageId, role: Role) -> Result<(), PagesError> {
+        loop {
+            match self.table.get(id) {
+                Some(Entry::Resident(_)) => return Ok(()),
+                Some(Entry::Reading(reading)) => match reading.take_when_done() {
+                    Turn::Ended(result) => return result,
+                    Turn::Finish(completion) => {
+                        self.ahead.fetch_sub(1, Ordering::Relaxed);
+                        return self.arrived(id, &reading, completion);
+                    }
+                },
+                None if self.prefetch(&[id], role, None).reads > 0 => {}
+                // No frame to spare, or no such file.
+                None => return self.load_at_once(id, role),
+            }
+        }
+    }
+
+    fn load_at_once(&self, id: PageId, role: Role) -> Result<(), PagesError> {
         let mut mine = None;
         let result = loop {
             match self.table.get(id) {
@@ -25,7 +56,7 @@ impl Pool {
                     Turn::Ended(result) => break result,
                     Turn::Finish(pending) => {
                         self.ahead.fetch_sub(1, Ordering::Relaxed);
-                        pending.promote(self.files.policy.level(Role::Read));
+                        pending.promote(self.files.policy.level(role));
                         break self.arrived(id, &reading, pending.wait());
                     }
                 },
@@ -43,93 +74,53 @@ impl Pool {
             let reading = Arc::new(Reading::taken(frame));
             if self.begin_reading(id, &reading) {
                 mine = None;
-                break self.read_now(id, &reading);
+                break self.read_now(id, &reading, role);
             }
         };
         self.give(mine);
         result
     }
 
-    /// Begins to read pages ahead of need, as many as there are free frames
-    /// for, and returns how many that was. Does not wait for them; it may wait
-    /// for room in the engine's queue.
-    pub(crate) fn prefetch(&self, ids: &[PageId], role: Role) -> usize {
-        let level = self.files.policy.level(role);
-        let mut begun = 0;
-        for same in ids.chunk_by(|a, b| a.space == b.space) {
-            let Some(file) = self.files.for_role(same[0].space, role) else {
-                continue;
-            };
-            let mut batch = file.device().batch();
-            let mut flying: Vec<(Arc<PageReading>, Pending<Buffer>)> = Vec::new();
-            let mut out_of_frames = false;
-            for &id in same {
-                if self.table.get(id).is_some() {
-                    continue;
-                }
-                let Some(frame) = self.take_ahead() else {
-                    out_of_frames = true;
-                    break;
-                };
-                let reading = Arc::new(Reading::submitting(frame));
-                if !self.begin_reading(id, &reading) {
-                    self.give([frame]);
-                    continue;
-                }
-                let buffer = self.lend_buffer(frame);
-                match batch.read(&file, buffer, self.files.offset(id), level) {
-                    Ok(pending) => {
-                        self.ahead.fetch_add(1, Ordering::Relaxed);
-                        flying.push((reading, pending));
-                    }
-                    Err(refused) => {
-                        let completion = Completion {
-                            result: Err(refused.error),
-                            buffer: refused.buffer,
-                        };
-                        // Told to whoever comes for the page.
-                        let _ = self.arrived(id, &reading, completion);
-                    }
-                }
-            }
-            batch.submit();
-            begun += flying.len();
-            for (reading, pending) in flying {
-                count(&self.counters.prefetches);
-                // After submission: before it, a request cannot be promoted.
-                reading.fly(pending);
-            }
-            if out_of_frames {
-                break;
-            }
-        }
-        begun
-    }
-
     /// Enters a page's read. `false` when the page is there or on its way.
-    fn begin_reading(&self, id: PageId, reading: &Arc<PageReading>) -> bool {
+    pub(super) fn begin_reading(&self, id: PageId, reading: &Arc<PageReading>) -> bool {
         self.frames[reading.frame as usize].assign(id);
         let new = self
             .table
             .insert_new(id, Entry::Reading(Arc::clone(reading)));
-        if new {
+        if new && !reading.is_held() {
             self.queues.lock().insert(reading.frame, id);
         }
         new
     }
 
-    fn lend_buffer(&self, frame: u32) -> Buffer {
+    /// Lets the frame of a held reading leave when its turn comes.
+    pub(super) fn admit(&self, id: PageId, reading: &PageReading) {
+        if reading.let_go() {
+            self.queues.lock().insert(reading.frame, id);
+        }
+    }
+
+    pub(super) fn lend_buffer(&self, frame: u32) -> Buffer {
         let mut slot = self.frames[frame as usize].write();
         slot.buffer.take().expect("a free frame has its buffer")
     }
 
-    fn read_now(&self, id: PageId, reading: &Arc<PageReading>) -> Result<(), PagesError> {
+    fn read_now(
+        &self,
+        id: PageId,
+        reading: &Arc<PageReading>,
+        role: Role,
+    ) -> Result<(), PagesError> {
         let mut buffer = self.lend_buffer(reading.frame);
-        let Some(file) = self.files.for_role(id.space, Role::Read) else {
+        let Some(file) = self.files.for_role(id.space, role) else {
             let error = no_such_space(id);
             return self.failed(id, reading, buffer, error);
         };
-        let level = self.files.policy.level(Role::Read);
+        if self.files.policy.random {
+            let is_near = |page| matches!(self.table.get(page), Some(Entry::Resident(_)));
+            self.guesses.had_to_read(id, is_near);
+        }
+        let level = self.files.policy.level(role);
         let result = file.read_at(&mut buffer, self.files.offset(id), level);
         self.arrived(id, reading, Completion { result, buffer })
     }
@@ -161,7 +152,11 @@ impl Pool {
             slot.id = Some(id);
         }
         drop(slot);
+        self.admit(id, reading);
         reading.end(Ok(()));
+        if self.files.policy.linear {
+            self.guesses.came_to(id);
+        }
         Ok(())
     }
 
@@ -176,6 +171,7 @@ impl Pool {
         // buffer.
         self.table.abandon(id, reading);
         self.frames[reading.frame as usize].write().buffer = Some(buffer);
+        self.admit(id, reading);
         reading.end(Err(error.clone()));
         Err(error)
     }

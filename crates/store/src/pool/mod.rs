@@ -9,12 +9,15 @@
 //! | `replacement` | which page leaves next |
 //! | `dirty` | which pages must be written, by age |
 //! | `supply` | free frames: eviction, waiting for the flusher |
-//! | `load` | reads, one and many |
+//! | `load` | reading a page that somebody waits for |
+//! | `ahead` | reading pages ahead of need, and giving that up |
+//! | `settle` | the end: nothing is under way any more |
 //!
 //! Order of locks, from the first to the last: a page latch, the replacement
 //! queues, a shard of the table, a reading's state, the list of free frames.
 //! Against the order (by eviction) latches are only tried.
 
+mod ahead;
 mod copies;
 pub(crate) mod dirty;
 pub(crate) mod frame;
@@ -24,9 +27,11 @@ mod model;
 mod primitives;
 mod reading;
 mod replacement;
+mod settle;
 mod supply;
 mod table;
 
+pub(crate) use ahead::Awaited;
 pub use copies::Stamp;
 pub use supply::POOL_PAGES_MIN;
 
@@ -34,6 +39,7 @@ use crate::access::{Miss, PagesError};
 use crate::failure::Failure;
 use crate::files::PageFiles;
 use crate::ids::{Lsn, PageId};
+use crate::stream::Guesses;
 use dirty::Dirty;
 use frame::{Frame, PINNED, Slot};
 use iolane::arena::{ArenaError, BufferError};
@@ -48,7 +54,7 @@ use std::time::Duration;
 use supply::Supply;
 use table::{Entry, Placed, Table};
 
-type PageReading = Reading<iolane::Pending<Buffer>, PagesError>;
+pub(crate) type PageReading = Reading<iolane::Pending<Buffer>, PagesError>;
 
 /// How long a thread waits for a latch before it looks whether the frame still
 /// belongs to the page.
@@ -102,6 +108,8 @@ pub struct PoolStatistics {
     pub prefetches_wasted: u64,
     /// Pages that left memory.
     pub evictions: u64,
+    /// Reads ahead withdrawn before they began.
+    pub prefetches_cancelled: u64,
     /// Times that a thread waited for a free frame.
     pub frame_waits: u64,
     /// Frames.
@@ -118,6 +126,7 @@ struct Counters {
     reads: AtomicU64,
     prefetches: AtomicU64,
     prefetches_wasted: AtomicU64,
+    prefetches_cancelled: AtomicU64,
     evictions: AtomicU64,
     frame_waits: AtomicU64,
 }
@@ -144,6 +153,8 @@ pub(crate) struct Pool {
     /// Reads ahead of need that nobody has taken over.
     ahead: AtomicUsize,
     counters: Counters,
+    /// What follows from the places of pages read lately.
+    pub(crate) guesses: Guesses,
     pub(crate) files: PageFiles,
     pub(crate) failure: Arc<Failure>,
     arena: Arena,
@@ -203,6 +214,7 @@ impl Pool {
             orphans: Mutex::default(),
             ahead: AtomicUsize::new(0),
             counters: Counters::default(),
+            guesses: Guesses::default(),
             files,
             failure,
             arena,
@@ -329,6 +341,18 @@ impl Pool {
         );
     }
 
+    /// Lets go of a page that was written past the pool. Whoever reads it from
+    /// now on finds what was written.
+    pub(crate) fn forget(&self, id: PageId) {
+        while self.table.get(id).is_some() {
+            match self.exclusive(id) {
+                Ok(mut page) => self.discard(&mut page),
+                // On its way: an error takes it out of the table too.
+                Err(_) => drop(self.load(id)),
+            }
+        }
+    }
+
     /// Discards all pages of a tablespace.
     pub(crate) fn discard_space(&self, space: u32) {
         for (id, frame) in self.table.residents() {
@@ -375,6 +399,7 @@ impl Pool {
             reads: read(&self.counters.reads),
             prefetches: read(&self.counters.prefetches),
             prefetches_wasted: read(&self.counters.prefetches_wasted),
+            prefetches_cancelled: read(&self.counters.prefetches_cancelled),
             evictions: read(&self.counters.evictions),
             frame_waits: read(&self.counters.frame_waits),
             frames: self.frames.len() as u64,

@@ -150,7 +150,7 @@ impl Pool {
 
     fn prefetch(&self) {
         let frame = self.take();
-        let reading = StdArc::new(Way::submitting(frame));
+        let reading = StdArc::new(Way::submitting(frame, false));
         let entry = Entry::Reading(StdArc::clone(&reading));
         if self.table.insert_new(PAGE, entry) {
             reading.fly(Request::submit());

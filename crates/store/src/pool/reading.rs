@@ -7,11 +7,18 @@
 //! the page, not by the one thread that serves the device.
 
 use super::primitives::{Condvar, Mutex};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// A page's read. `R` is the request, `E` why it failed.
 pub(crate) struct Reading<R, E> {
     /// The frame that it will stand in.
     pub(crate) frame: u32,
+    /// Somebody will come for the page: its frame is in no queue, so that it
+    /// does not leave before.
+    held: AtomicBool,
     state: Mutex<State<R, E>>,
     changed: Condvar,
 }
@@ -34,10 +41,24 @@ pub(crate) enum Turn<R, E> {
     Ended(Result<(), E>),
 }
 
+/// Tells those who wait for a reading that its request is done.
+struct Done<R, E>(Arc<Reading<R, E>>);
+
+impl<R: Send, E: Send> Wake for Done<R, E> {
+    fn wake(self: Arc<Self>) {
+        // Not between their look and their sleep.
+        let _state = self.0.state.lock();
+        self.0.changed.notify_all();
+    }
+}
+
 impl<R, E: Clone> Reading<R, E> {
-    /// A read that will be [`fly`](Self::fly)ing.
-    pub(crate) fn submitting(frame: u32) -> Reading<R, E> {
-        Reading::new(frame, State::Submitting)
+    /// A read that will be [`fly`](Self::fly)ing. If it is `held`, whoever ends
+    /// it or gives it up must [`let_go`](Self::let_go).
+    pub(crate) fn submitting(frame: u32, held: bool) -> Reading<R, E> {
+        let reading = Reading::new(frame, State::Submitting);
+        reading.held.store(held, Ordering::Relaxed);
+        reading
     }
 
     /// A read that its maker carries out itself.
@@ -48,6 +69,7 @@ impl<R, E: Clone> Reading<R, E> {
     fn new(frame: u32, state: State<R, E>) -> Reading<R, E> {
         Reading {
             frame,
+            held: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Condvar::new(),
         }
@@ -58,6 +80,17 @@ impl<R, E: Clone> Reading<R, E> {
         *self.state.lock() = State::Flying(request);
         // Who came meanwhile takes it over and hurries it.
         self.changed.notify_all();
+    }
+
+    /// Is its frame in no queue?
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Ends that; returns whether it was so. Only for the thread that has the
+    /// request: this orders it.
+    pub(crate) fn let_go(&self) -> bool {
+        self.held.swap(false, Ordering::Relaxed)
     }
 
     /// Takes the request over if nobody has and `when` says so. Never waits.
@@ -78,6 +111,32 @@ impl<R, E: Clone> Reading<R, E> {
         loop {
             match std::mem::replace(&mut *state, State::Taken) {
                 State::Flying(request) => return Turn::Finish(request),
+                State::Ended(result) => {
+                    *state = State::Ended(result.clone());
+                    return Turn::Ended(result);
+                }
+                other => *state = other,
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// As [`take_or_wait`](Self::take_or_wait) for a thread that is in no hurry:
+    /// until the request is done it stays where one who is can take it over.
+    pub(crate) fn take_when_done(self: &Arc<Self>) -> Turn<R::Output, E>
+    where
+        R: Future + Unpin + Send + 'static,
+        E: Send + 'static,
+    {
+        let waker = Waker::from(Arc::new(Done(Arc::clone(self))));
+        let mut context = Context::from_waker(&waker);
+        let mut state = self.state.lock();
+        loop {
+            match std::mem::replace(&mut *state, State::Taken) {
+                State::Flying(mut request) => match Pin::new(&mut request).poll(&mut context) {
+                    Poll::Ready(done) => return Turn::Finish(done),
+                    Poll::Pending => *state = State::Flying(request),
+                },
                 State::Ended(result) => {
                     *state = State::Ended(result.clone());
                     return Turn::Ended(result);

@@ -185,6 +185,19 @@ impl<R> Table<R> {
         remove
     }
 
+    /// All reads that are entered, shard by shard.
+    pub(crate) fn readings(&self) -> Vec<Arc<R>> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let map = shard.map.read();
+            all.extend(map.values().filter_map(|entry| match entry {
+                Entry::Reading(reading) => Some(Arc::clone(reading)),
+                Entry::Resident(_) => None,
+            }));
+        }
+        all
+    }
+
     /// All pages that are in memory now, shard by shard.
     pub(crate) fn residents(&self) -> Vec<(PageId, u32)> {
         let mut all = Vec::new();

@@ -14,9 +14,13 @@ use crate::ids::{EXTENT_PAGES, PageId};
 use crate::names::Names;
 use crate::page::{Op, header};
 use crate::policy::Role;
+use crate::stream::{BEGIN_EXTENTS, PageStream, ReadAhead};
 use iolane::{Buffer, Engine, File, Level, OpenOptions};
 use std::path::{Path, PathBuf};
 
+/// Pages of a new tablespace that stay in memory: its header, which pages are
+/// in use, and its segments.
+const NEW_PINNED: usize = 3;
 /// Ending of a tablespace's file.
 pub(crate) const FILE_SUFFIX: &str = ".ts";
 /// Ending while it is being made: not a tablespace yet.
@@ -213,6 +217,8 @@ impl Core {
         if self.names.exists(&path) {
             return Err(StoreError::Exists { path });
         }
+        // Before there is a file: one that is there must be opened each time.
+        self.expect_room_for(NEW_PINNED)?;
         let system = PageId::new(SYSTEM_SPACE, HEADER_PAGE);
         let mut mini = self.begin_plain(0)?;
         mini.exclusive(system).expect("space pages stay in memory");
@@ -286,24 +292,25 @@ impl Core {
             .collect();
         let mut extents = Vec::new();
         let mut segments = Vec::new();
-        for (index, chunk) in ids.chunks(16).enumerate() {
-            self.pool.prefetch(chunk, Role::Recovery);
-            for (place, &id) in chunk.iter().enumerate() {
-                let page = self.pin(id)?;
-                if index * 16 + place < groups as usize {
-                    extents.extend((0..GROUP_EXTENTS).map(|index| Extent::read(&page, index)));
-                } else {
-                    let table = index * 16 + place - groups as usize;
-                    let per_page = layout::segments_per_page(page_bytes);
-                    let first = table as u32 * per_page;
-                    segments.extend((first..first + per_page).map(|number| {
-                        let entry = SegmentEntry::of(number, page_bytes);
-                        let used = entry.is_used(&page);
-                        used.then(|| entry.fragments(&page).len())
-                    }));
-                }
+        let mut ahead = PageStream::of_offered(ReadAhead(self), Role::Recovery, BEGIN_EXTENTS);
+        ahead.offer(ids.iter().copied());
+        for (index, &id) in ids.iter().enumerate() {
+            let page = self.pin(id)?;
+            ahead.came_to(id);
+            if index < groups as usize {
+                extents.extend((0..GROUP_EXTENTS).map(|index| Extent::read(&page, index)));
+            } else {
+                let table = index - groups as usize;
+                let per_page = layout::segments_per_page(page_bytes);
+                let first = table as u32 * per_page;
+                segments.extend((first..first + per_page).map(|number| {
+                    let entry = SegmentEntry::of(number, page_bytes);
+                    let used = entry.is_used(&page);
+                    used.then(|| entry.fragments(&page).len())
+                }));
             }
         }
+        drop(ahead);
         extents.truncate((size / EXTENT_PAGES) as usize);
         let map = SpaceMap::new(extents, segments, head.segment_pages).map_err(damaged)?;
         let space = Space::new(id, name, path, map);
@@ -314,15 +321,21 @@ impl Core {
     }
 
     fn pin(&self, id: PageId) -> Result<crate::pool::SharedPage<'_>, StoreError> {
-        if !self.pool.may_pin(1) {
-            let frames = self.pool.frames().len();
-            return Err(StoreError::Pool(crate::pool::PoolError::TooSmall {
-                pages: frames,
-                needed: frames * 2,
-                page_bytes: self.pool.page_bytes(),
-            }));
-        }
+        self.expect_room_for(1)?;
         Ok(self.pool.load_pinned(id)?)
+    }
+
+    /// Whether so many more pages may stay in memory for good.
+    fn expect_room_for(&self, pages: usize) -> Result<(), StoreError> {
+        if self.pool.may_pin(pages) {
+            return Ok(());
+        }
+        let frames = self.pool.frames().len();
+        Err(StoreError::Pool(crate::pool::PoolError::TooSmall {
+            pages: frames,
+            needed: frames * 2,
+            page_bytes: self.pool.page_bytes(),
+        }))
     }
 
     /// The tablespaces, by number.

@@ -1,6 +1,6 @@
 //! Whether a tree is in order.
 
-use super::{LEVELS_MAX, Tree, TreeError, kind_of, until_loaded};
+use super::{LEVELS_MAX, Tree, TreeError, Watch, kind_of};
 use crate::access::{Pages, PagesError};
 use crate::ids::PageId;
 use crate::page::header;
@@ -100,6 +100,20 @@ impl Tree {
     /// [`TreeError::Pages`] only if the store has failed; a page that cannot be
     /// read is a finding.
     pub fn check<P: Pages>(&self, pages: &P) -> Result<CheckReport, TreeError> {
+        self.check_while(pages, &|| true, &mut ())
+    }
+
+    /// The same as long as `go_on` says so, which is asked before each page;
+    /// tells `watch` where it is.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), and [`TreeError::Stopped`].
+    pub(crate) fn check_while<P: Pages>(
+        &self,
+        pages: &P,
+        go_on: &dyn Fn() -> bool,
+        watch: &mut impl Watch,
+    ) -> Result<CheckReport, TreeError> {
         let mut report = CheckReport::default();
         let mut seen = HashSet::new();
         let mut stack = vec![Visit {
@@ -109,22 +123,25 @@ impl Tree {
             upper: None,
         }];
         while let Some(visit) = stack.pop() {
+            if !go_on() {
+                return Err(TreeError::Stopped);
+            }
             let id = visit.page;
             if !seen.insert(id.page) {
                 report.note(id, TreeFault::Twice);
                 continue;
             }
-            let page = match until_loaded(pages, || Ok(pages.shared(id)?.to_vec())) {
+            let page = match self.copy(pages, id, watch) {
                 Ok(page) => page,
-                Err(TreeError::Pages(error @ PagesError::Failed { .. })) => {
-                    return Err(error.into());
-                }
-                Err(TreeError::Pages(error)) => {
+                Err(error @ PagesError::Failed { .. }) => return Err(error.into()),
+                Err(error) => {
                     report.note(id, TreeFault::Unreadable(error));
                     continue;
                 }
-                Err(error) => return Err(error),
             };
+            if visit.level == Some(0) {
+                watch.came_to(id);
+            }
             match self.check_page(&page, &visit) {
                 Ok(()) => {}
                 Err(fault) => {
@@ -139,6 +156,23 @@ impl Tree {
             push_children(&page, visit, &mut stack);
         }
         Ok(report)
+    }
+
+    fn copy<P: Pages>(
+        &self,
+        pages: &P,
+        id: PageId,
+        watch: &mut impl Watch,
+    ) -> Result<Vec<u8>, PagesError> {
+        loop {
+            match pages.shared(id) {
+                Ok(page) => return Ok(page.to_vec()),
+                Err(miss) => {
+                    watch.waits_for(id, || self.pages_of_level(0));
+                    pages.load(miss)?;
+                }
+            }
+        }
     }
 
     fn check_page(&self, page: &[u8], visit: &Visit) -> Result<(), TreeFault> {

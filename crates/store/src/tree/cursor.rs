@@ -1,7 +1,7 @@
 //! Cursors: the records of a range in order, one leaf at a time.
 
 use super::descend::{Aim, Fences};
-use super::{Interrupt, Tree, TreeError, until_loaded};
+use super::{Interrupt, Leaves, Tree, TreeError};
 use crate::access::Pages;
 use crate::ids::PageId;
 use crate::page::slotted::{Slotted, record_parts};
@@ -58,6 +58,22 @@ pub struct Cursor {
     last: bool,
 }
 
+/// Is told where a cursor is, to read ahead of it.
+pub(crate) trait Watch {
+    /// It has to wait for a page, and will come to the leaves of `rest` then.
+    fn waits_for(&mut self, page: PageId, rest: impl FnOnce() -> Leaves);
+
+    /// It has copied what it needs of a leaf.
+    fn came_to(&mut self, leaf: PageId);
+}
+
+/// Nobody watches.
+impl Watch for () {
+    fn waits_for(&mut self, _page: PageId, _rest: impl FnOnce() -> Leaves) {}
+
+    fn came_to(&mut self, _leaf: PageId) {}
+}
+
 impl Tree {
     /// A cursor before the first record of a range, in its direction.
     pub fn cursor(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, direction: Direction) -> Cursor {
@@ -83,14 +99,61 @@ impl Cursor {
     /// # Errors
     /// [`TreeError::Pages`], [`TreeError::Damaged`]. The next call tries again.
     pub fn next<P: Pages>(&mut self, pages: &P) -> Result<Option<Record<'_>>, TreeError> {
+        self.next_watched(pages, &mut ())
+    }
+
+    /// The same for one who is watched.
+    pub(crate) fn next_watched<P: Pages>(
+        &mut self,
+        pages: &P,
+        watch: &mut impl Watch,
+    ) -> Result<Option<Record<'_>>, TreeError> {
         while self.left.is_empty() && !self.last {
-            until_loaded(pages, || self.advance(pages))?;
+            match self.advance(pages, watch) {
+                Ok(()) => {}
+                Err(Interrupt::Miss(miss)) => {
+                    self.waits_for(miss.0, watch);
+                    pages.load(miss)?;
+                }
+                Err(Interrupt::Error(error)) => return Err(error),
+            }
         }
-        let next = match self.direction {
+        Ok(self.take())
+    }
+
+    /// The same, but does not wait.
+    ///
+    /// # Errors
+    /// [`Interrupt::Miss`] if a page is not in memory; after loading it the
+    /// cursor goes on where it was.
+    pub(crate) fn try_next<P: Pages>(
+        &mut self,
+        pages: &P,
+        watch: &mut impl Watch,
+    ) -> Result<Option<Record<'_>>, Interrupt> {
+        while self.left.is_empty() && !self.last {
+            self.advance(pages, watch)?;
+        }
+        Ok(self.take())
+    }
+
+    /// Tells who watches that it has to wait.
+    pub(crate) fn waits_for(&self, page: PageId, watch: &mut impl Watch) {
+        watch.waits_for(page, || {
+            let lower = self.lower.as_ref().map(Vec::as_slice);
+            let upper = self.upper.as_ref().map(Vec::as_slice);
+            self.tree.leaves(lower, upper, self.direction)
+        });
+    }
+
+    fn take(&mut self) -> Option<Record<'_>> {
+        let at = match self.direction {
             Direction::Forward => self.left.next(),
             Direction::Backward => self.left.next_back(),
-        };
-        Ok(next.map(|at| record_parts(self.copy.get(self.spans[at].clone()).unwrap_or(&[]))))
+        }?;
+        Some(record_parts(
+            self.copy.get(self.spans[at].clone()).unwrap_or(&[]),
+        ))
     }
 
     /// The leaf that the last record was copied from.
@@ -99,7 +162,7 @@ impl Cursor {
     }
 
     /// Copies the next leaf and notes where the one behind it begins.
-    fn advance<P: Pages>(&mut self, pages: &P) -> Result<(), Interrupt> {
+    fn advance<P: Pages>(&mut self, pages: &P, watch: &mut impl Watch) -> Result<(), Interrupt> {
         let aim = match self.direction {
             Direction::Forward => Aim::first(&self.lower),
             Direction::Backward => Aim::last(&self.upper),
@@ -119,6 +182,7 @@ impl Cursor {
             Direction::Forward => ends_before(self.fences.upper(), &self.upper, &mut self.lower),
             Direction::Backward => begins_after(&self.fences.lower, &self.lower, &mut self.upper),
         };
+        watch.came_to(id);
         Ok(())
     }
 }

@@ -34,6 +34,7 @@ mod walk;
 
 pub use bulk::Loaded;
 pub use check::{CheckReport, Finding, TreeFault};
+pub(crate) use cursor::Watch;
 pub use cursor::{Cursor, Direction, Record};
 pub use modify::{Decision, Modified, ModifyError, Reserve};
 pub use stats::TreeStats;
@@ -90,6 +91,9 @@ pub enum TreeError {
         /// What is wrong.
         reason: String,
     },
+    /// Whoever asked for a check wants it no longer.
+    #[error("stopped before the end")]
+    Stopped,
     /// The key cannot be stored.
     #[error("a key of {bytes} bytes, at most {max} have room")]
     KeyTooLong {
@@ -192,17 +196,31 @@ impl Tree {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>, TreeError> {
-        let mut read = Some(read);
-        until_loaded(pages, || {
-            let leaf = self.leaf(pages, key)?;
-            let slots = Slotted::new(&leaf);
-            let read = &mut read;
-            let found = slots.search(key).ok().and_then(|slot| {
-                let read = read.take()?;
-                Some(read(slots.value(slot)))
-            });
-            Ok(found)
-        })
+        self.get_watched(pages, key, &mut |_| {}, read)
+    }
+
+    /// The same, and tells for which pages it has to wait.
+    pub(crate) fn get_watched<P: Pages, T>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        waits_for: &mut impl FnMut(PageId),
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, TreeError> {
+        loop {
+            match self.leaf(pages, key) {
+                Ok(leaf) => {
+                    let slots = Slotted::new(&leaf);
+                    let found = slots.search(key).ok();
+                    return Ok(found.map(|slot| read(slots.value(slot))));
+                }
+                Err(Interrupt::Miss(miss)) => {
+                    waits_for(miss.0);
+                    pages.load(miss)?;
+                }
+                Err(Interrupt::Error(error)) => return Err(error),
+            }
+        }
     }
 
     /// Number of the leaf in which `key` is or would be, from the branches

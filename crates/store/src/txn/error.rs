@@ -93,6 +93,9 @@ pub enum Error {
     /// The transaction has been rolled back, after a deadlock or a failure.
     #[error("the transaction has been rolled back: begin another one")]
     Ended,
+    /// Somebody wanted it to end before it had.
+    #[error("stopped before the end")]
+    Stopped,
     /// A savepoint of another transaction, or one that a rollback to an earlier
     /// one has removed.
     #[error("there is no such savepoint in this transaction")]
@@ -144,6 +147,7 @@ impl From<TreeError> for Error {
     fn from(error: TreeError) -> Error {
         match error {
             TreeError::Pages(error) => Error::Pages(error),
+            TreeError::Stopped => Error::Stopped,
             error => Error::Tree(error),
         }
     }

@@ -5,6 +5,8 @@ use super::{Error, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::page_store::PageStore;
+use crate::policy::Role;
+use crate::stream::{BEGIN_EXTENTS, Entry, EntryRows, LeafAhead, acting_as};
 use crate::table::Table;
 use crate::tree::{Cursor, Direction};
 use std::ops::{Bound, RangeBounds};
@@ -15,10 +17,16 @@ use std::sync::Arc;
 pub struct Rows<'t, 's, B: Backing = PageStore> {
     transaction: &'t Transaction<'s, B>,
     table: Arc<Table>,
-    /// Which secondary index; `None`: the primary key.
-    index: Option<usize>,
-    cursor: Cursor,
+    way: Way<'s, B>,
     failed: bool,
+}
+
+/// Which way rows are found.
+enum Way<'s, B> {
+    /// As they come in the table.
+    Rows(Box<(Cursor, LeafAhead<'s, B>)>),
+    /// By the entries of a secondary index.
+    Entries(usize, Box<EntryRows<'s, B>>),
 }
 
 impl<'s, B: Backing> Transaction<'s, B> {
@@ -41,7 +49,12 @@ impl<'s, B: Backing> Transaction<'s, B> {
         let cursor = table
             .rows
             .cursor(as_slice(&lower), as_slice(&upper), direction);
-        Ok(self.rows(table, None, cursor))
+        let role = match self.role {
+            Role::Read => Role::Scan,
+            other => other,
+        };
+        let ahead = LeafAhead::new(&self.system.backing, role, BEGIN_EXTENTS);
+        Ok(self.rows(table, Way::Rows(Box::new((cursor, ahead)))))
     }
 
     /// The same in the order of a secondary index, and with bounds of its
@@ -64,21 +77,21 @@ impl<'s, B: Backing> Transaction<'s, B> {
         let cursor = secondary
             .tree
             .cursor(as_slice(&lower), as_slice(&upper), direction);
-        Ok(self.rows(table, Some(position), cursor))
+        let backing = &self.system.backing;
+        let role = match self.role {
+            Role::Read => Role::Index,
+            other => other,
+        };
+        let entries = EntryRows::new(backing, Arc::clone(&table), position, cursor, role);
+        Ok(self.rows(table, Way::Entries(position, Box::new(entries))))
     }
 
-    fn rows<'t>(
-        &'t mut self,
-        table: Arc<Table>,
-        index: Option<usize>,
-        cursor: Cursor,
-    ) -> Rows<'t, 's, B> {
+    fn rows<'t>(&'t mut self, table: Arc<Table>, way: Way<'s, B>) -> Rows<'t, 's, B> {
         self.look();
         Rows {
             transaction: self,
             table,
-            index,
-            cursor,
+            way,
             failed: false,
         }
     }
@@ -120,14 +133,27 @@ fn encode_bounds(
 
 impl<B: Backing> Rows<'_, '_, B> {
     fn advance(&mut self) -> Result<Option<Row>, Error> {
-        let backing = &self.transaction.system.backing;
-        while let Some((key, value)) = self.cursor.next(backing)? {
-            let row = match self.index {
-                None => self.transaction.seen_of(&self.table, key, value)?,
-                Some(index) => self.transaction.row_of_entry(&self.table, index, key)?,
-            };
-            if row.is_some() {
-                return Ok(row);
+        let (transaction, table) = (self.transaction, &self.table);
+        let _reads = (transaction.role != Role::Read).then(|| acting_as(transaction.role));
+        match &mut self.way {
+            Way::Rows(rows) => {
+                let (cursor, ahead) = &mut **rows;
+                let backing = &transaction.system.backing;
+                while let Some((key, value)) = cursor.next_watched(backing, ahead)? {
+                    let row = transaction.seen_of(table, key, value)?;
+                    if row.is_some() {
+                        return Ok(row);
+                    }
+                }
+            }
+            Way::Entries(index, entries) => {
+                while let Some(entry) = entries.next()? {
+                    let row = transaction.row_of_entry(table, *index, &entry, entries)?;
+                    entries.is_through_with(&entry);
+                    if row.is_some() {
+                        return Ok(row);
+                    }
+                }
             }
         }
         Ok(None)
@@ -140,15 +166,19 @@ impl<B: Backing> Transaction<'_, B> {
         &self,
         table: &Table,
         index: usize,
-        entry: &[u8],
+        entry: &Entry,
+        entries: &mut EntryRows<'_, B>,
     ) -> Result<Option<Row>, Error> {
-        let index = &table.indexes[index];
-        let columns = table.split_entry(index, entry)?;
-        let (columns, key) = entry.split_at(columns);
-        let Some(row) = self.seen(table, key)? else {
+        let (columns, key) = entry.bytes.split_at(entry.key_at);
+        let mut waits_for = |page| entries.waits_for(page);
+        let newest = self.system.newest_watched(table, key, &mut waits_for)?;
+        let Some(newest) = newest else {
             return Ok(None);
         };
-        let fits = table.index_key(index, &row)? == columns;
+        let Some(row) = self.seen_after(table, key, newest)? else {
+            return Ok(None);
+        };
+        let fits = table.index_key(&table.indexes[index], &row)? == columns;
         Ok(fits.then_some(row))
     }
 }

@@ -14,7 +14,18 @@ use crate::undo::record::{Body, Record};
 impl<B: Backing> System<B> {
     /// The newest version of a row.
     pub(crate) fn newest(&self, table: &Table, key: &[u8]) -> Result<Option<Version>, Error> {
-        let found = table.rows.get(&self.backing, key, |bytes| {
+        self.newest_watched(table, key, &mut |_| {})
+    }
+
+    /// The same, and tells for which pages it has to wait.
+    pub(crate) fn newest_watched(
+        &self,
+        table: &Table,
+        key: &[u8],
+        waits_for: &mut impl FnMut(PageId),
+    ) -> Result<Option<Version>, Error> {
+        let rows = &table.rows;
+        let found = rows.get_watched(&self.backing, key, waits_for, |bytes| {
             VersionRef::decode(bytes).map(VersionRef::to_version)
         })?;
         match found {
@@ -171,7 +182,12 @@ impl<B: Backing> Transaction<'_, B> {
     }
 
     /// What takes more pages: older versions, long values.
-    fn seen_after(&self, table: &Table, key: &[u8], newest: Version) -> Result<Option<Row>, Error> {
+    pub(super) fn seen_after(
+        &self,
+        table: &Table,
+        key: &[u8],
+        newest: Version,
+    ) -> Result<Option<Row>, Error> {
         let visible = self
             .system
             .visible(self.view(), self.own(), table, key, newest)?;

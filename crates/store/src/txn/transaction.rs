@@ -7,6 +7,7 @@ use crate::attempt::in_mini;
 use crate::backing::Backing;
 use crate::ids::Lsn;
 use crate::page_store::PageStore;
+use crate::policy::Role;
 use crate::system::System;
 use crate::table::Table;
 use crate::undo::record::{Body, Record};
@@ -20,6 +21,11 @@ pub enum Durability {
     /// When it is on the disk (InnoDB's 1).
     #[default]
     Synced,
+    /// When it is in the log's file; about a second later it is on the disk
+    /// (InnoDB's 2). It survives the end of the program, however that comes
+    /// about. A crash of the machine may lose the last commits, as with
+    /// [`Lazy`](Self::Lazy).
+    Written,
     /// At once; about a second later it is on the disk (InnoDB's 0). A crash of
     /// the program or the machine may lose the last commits, all from one point
     /// on: none that is kept depends on a lost one.
@@ -55,6 +61,15 @@ impl Writer<'_> {
 ///
 /// For one thread at a time. Readers wait for nobody; a change waits for
 /// whoever has changed the same row and not ended.
+///
+/// Snapshots allow write skew: of two that read the same rows and change
+/// different ones, both commit. Where that must not be, change (to the same
+/// values) what the decision depends on: then one of them is refused.
+///
+/// One that is never dropped ([`std::mem::forget`]) keeps its rows locked, its
+/// undo slot taken and all versions since its view, until the store is opened
+/// again: that rolls it back. Others wait for its rows as long as
+/// `lock_timeout` says.
 pub struct Transaction<'s, B: Backing = PageStore> {
     pub(super) system: &'s System<B>,
     /// Closed after what it protects was read.
@@ -65,10 +80,17 @@ pub struct Transaction<'s, B: Backing = PageStore> {
     /// Those that are valid, with the last record before each.
     savepoints: Vec<(u64, RollPointer)>,
     ended: bool,
+    /// For whom its ranges are read.
+    pub(super) role: Role,
 }
 
 impl<'s, B: Backing> Transaction<'s, B> {
     pub(crate) fn begin(system: &'s System<B>) -> Transaction<'s, B> {
+        Transaction::begin_as(system, Role::Read)
+    }
+
+    /// One whose ranges are read for another role than a query.
+    pub(crate) fn begin_as(system: &'s System<B>, role: Role) -> Transaction<'s, B> {
         Transaction {
             system,
             view: None,
@@ -76,6 +98,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
             tables: Vec::new(),
             savepoints: Vec::new(),
             ended: false,
+            role,
         }
     }
 
@@ -262,9 +285,11 @@ impl<'s, B: Backing> Transaction<'s, B> {
         self.ended = true;
         let writer = self.writer.take().expect("looked at above");
         system.slots.give_back(writer.slot);
-        if durability == Durability::Synced {
-            // If that fails it stays invisible: nobody knows what is on disk.
-            system.backing.make_durable(lsn)?;
+        // If that fails it stays invisible: nobody knows what is on disk.
+        match durability {
+            Durability::Synced => system.backing.make_durable(lsn)?,
+            Durability::Written => system.backing.make_written(lsn)?,
+            Durability::Lazy => {}
         }
         system.views.end(writer.trx, number);
         system.counters.committed.fetch_add(1, Ordering::Relaxed);

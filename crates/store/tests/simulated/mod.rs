@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use iolane::{Arena, Engine, Level, OpenOptions, SimulatedDisk};
+use iolane_disk::fault::{Fault, FaultPlan, Rule, Trigger};
 use iolane_store::{DirectoryLock, Names, POOL_PAGES_MIN, PageStoreOptions, StoreOptions};
 use std::fmt;
 use std::io;
@@ -41,6 +42,10 @@ impl Names for DiskNames {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.0.remove(path)
+    }
+
+    fn remove_directory(&self, _directory: &Path) -> io::Result<()> {
+        Ok(())
     }
 
     fn sync(&self, _directory: &Path) -> io::Result<()> {
@@ -105,15 +110,24 @@ pub fn save(files: &[(String, Vec<u8>)], directory: &Path) {
 
 /// A disk with what was [`save`]d.
 pub fn load(directory: &Path) -> SimulatedDisk {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let read = entries.map(|entry| {
+        let path = entry.unwrap().path();
+        let name = Path::new(DIRECTORY).join(path.file_name().unwrap());
+        let name = name.to_str().unwrap().to_owned();
+        (name, std::fs::read(path).unwrap())
+    });
+    disk_with(&read.collect::<Vec<_>>())
+}
+
+/// A disk with these files.
+pub fn disk_with(files: &[(String, Vec<u8>)]) -> SimulatedDisk {
     let disk = SimulatedDisk::builder().build().unwrap();
     let engine = Engine::builder().simulated(&disk).build().unwrap();
     let mut create = OpenOptions::new();
     create.read(true).write(true).create(true);
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let name = Path::new(DIRECTORY).join(path.file_name().unwrap());
+    for (name, contents) in files {
         let file = engine.open(name, &create).unwrap();
-        let contents = std::fs::read(path).unwrap();
         for (index, bytes) in contents.chunks(1 << 20).enumerate() {
             file.write_at(bytes, (index as u64) << 20, Level::Normal)
                 .unwrap();
@@ -121,6 +135,24 @@ pub fn load(directory: &Path) -> SimulatedDisk {
         file.sync(Level::Normal).unwrap();
     }
     disk
+}
+
+/// A plan that only counts.
+pub fn counting() -> FaultPlan {
+    let rule = Rule {
+        fault: Fault::Stall { duration_ns: 0 },
+        trigger: Trigger::Probability(1.0),
+        range: None,
+    };
+    FaultPlan {
+        seed: 0,
+        rules: vec![rule],
+    }
+}
+
+/// Operations on which a plan had an effect.
+pub fn operations(disk: &SimulatedDisk) -> u64 {
+    disk.faults().unwrap().log().total
 }
 
 /// Numbers by seed: splitmix64 (Vigna 2015).

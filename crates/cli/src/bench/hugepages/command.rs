@@ -82,6 +82,7 @@ impl Bench for Hugepages {
             reads: true,
             writes: false,
             destructive: false,
+            named_files: false,
         })
     }
 }

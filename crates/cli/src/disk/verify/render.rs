@@ -38,15 +38,18 @@ fn table(outcome: &VerifyOutcome) -> Table {
             "error",
             "late p50",
             "late p99",
+            "timer p50",
+            "timer p99",
             "",
         ],
     );
     let percent = |value: f64| format!("{value:+.1} %");
     for run in &outcome.runs {
-        let verdict = match (run.judged, run.good) {
-            (_, true) => "good",
-            (true, false) => "OFF",
-            (false, false) => "(off)",
+        let verdict = match (run.judged, run.good, run.machine) {
+            (_, true, _) => "good",
+            (true, false, true) => "machine",
+            (true, false, false) => "OFF",
+            (false, false, _) => "(off)",
         };
         table.row([
             transport(run.transport).to_owned(),
@@ -61,6 +64,8 @@ fn table(outcome: &VerifyOutcome) -> Table {
             percent(run.error.p99_latency_percent),
             units::time(run.lateness_p50_ns as f64),
             units::time(run.lateness_p99_ns as f64),
+            units::time(run.machine_late_p50_ns as f64),
+            units::time(run.machine_late_p99_ns as f64),
             verdict.to_owned(),
         ]);
     }
@@ -80,7 +85,9 @@ fn sentences(outcome: &VerifyOutcome) -> Vec<String> {
             )
         })
         .collect();
+    sentences.push("Late: from when an answer should have left the server to when it did. Timer: by how much one that does nothing else rang late in the same run; no served disk is more exact than that.".to_owned());
     sentences.push(verdict(outcome));
+    sentences.extend(machines(outcome));
     sentences
 }
 
@@ -108,6 +115,18 @@ fn verdict(outcome: &VerifyOutcome) -> String {
         within(|errors| errors.requests_per_second_percent),
         within(|errors| errors.p99_latency_percent),
     )
+}
+
+/// What of it is not the disk's.
+fn machines(outcome: &VerifyOutcome) -> Option<String> {
+    let off = || outcome.runs.iter().filter(|run| run.judged && !run.good);
+    let machine = off().filter(|run| run.machine).count();
+    (off().count() > 0).then(|| {
+        format!(
+            "Of the {} loads that are off, {machine} are late by no more than that timer was (\"machine\"): stalls of this machine. The others are the disk's, or the way's to it.",
+            off().count()
+        )
+    })
 }
 
 pub fn text(outcome: &VerifyOutcome, style: Style) -> String {

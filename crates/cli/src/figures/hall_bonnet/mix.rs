@@ -1,8 +1,9 @@
 //! Figure 7: 200 outstanding random writes, some of them at high priority.
 
-use iolane_disk::Simulation;
 use iolane_disk::elevator::Core;
+use iolane_disk::model::{Rotating, RotatingParameters};
 use iolane_disk::simulation::{Report, Stream};
+use iolane_disk::{Model, Simulation};
 use iolane_sched::{Config, Deadline, Level, Policy, WindowConfig};
 
 use super::{DISK, plain};
@@ -25,6 +26,13 @@ const GROUPS: [u32; 5] = [4, 8, 16, 32, 64];
 const NO_GROUP: u32 = 4096;
 const WARM_UP_NS: u64 = 20 * SECOND;
 const RUNTIME_NS: u64 = 200 * SECOND;
+
+/// The paper's low latency by the share of high priority, in ms.
+const PAPERS_LOW_MS: [(u32, f64); 4] = [(10, 1000.0), (30, 2000.0), (50, 2000.0), (70, 2000.0)];
+/// Its total, 4 MB/s, in requests a second.
+const PAPERS_PER_SECOND: f64 = 4.0 * MIB / PAGE_BYTES as f64;
+/// Of the drive's segments for writes, in the variant that has more of them.
+const MORE_WRITE_SEGMENTS: u32 = 6;
 
 /// One mix.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +60,15 @@ impl Side {
     }
 }
 
-fn simulate(rig: &Rig<'_>, group: u32, share_percent: u32) -> Result<Mix, Failure> {
+/// Of `low` requests outstanding with low priority only `low_max` reach the
+/// scheduler at a time.
+fn run(
+    rig: &Rig<'_>,
+    disk: Box<dyn Model>,
+    group: u32,
+    high: u32,
+    low_max: u32,
+) -> Result<Report, Failure> {
     let mut config = Config::new(Policy::PrioDeadline);
     config.window = WindowConfig::Fixed(IN_DRIVE);
     let level = |level: Level| level.index();
@@ -69,13 +85,18 @@ fn simulate(rig: &Rig<'_>, group: u32, share_percent: u32) -> Result<Mix, Failur
         level,
         ..Stream::default()
     };
-    let high = OUTSTANDING * share_percent / 100;
+    let low = (OUTSTANDING - high).min(low_max);
     let elevator = Core::new(config).map_err(|error| defect(&error))?;
-    let report = Simulation::new(rig.disk(DISK)?, elevator, rig.seed)
+    Simulation::new(disk, elevator, rig.seed)
         .stream(writer("high", high, 0, Level::Foreground))
-        .stream(writer("low", OUTSTANDING - high, 1, Level::Background))
+        .stream(writer("low", low, 1, Level::Background))
         .run(WARM_UP_NS, RUNTIME_NS)
-        .map_err(|error| defect(&error))?;
+        .map_err(|error| defect(&error))
+}
+
+fn simulate(rig: &Rig<'_>, group: u32, share_percent: u32) -> Result<Mix, Failure> {
+    let high = OUTSTANDING * share_percent / 100;
+    let report = run(rig, rig.disk(DISK)?, group, high, OUTSTANDING)?;
     Ok(Mix {
         group,
         share_percent,
@@ -83,6 +104,75 @@ fn simulate(rig: &Rig<'_>, group: u32, share_percent: u32) -> Result<Mix, Failur
         high: Side::of(&report, "high"),
         low: Side::of(&report, "low"),
     })
+}
+
+/// What the model makes of as many low requests in scheduler and drive as the
+/// paper's own latencies and total say.
+#[derive(Clone, Copy, Debug)]
+struct Implied {
+    share_percent: u32,
+    low_inside: u32,
+    /// MB/s, and high's and low's latency in ms: with the preset, and with more
+    /// segments for writes.
+    values: [[f64; 3]; 2],
+}
+
+impl Implied {
+    fn simulate(rig: &Rig<'_>, (share_percent, low_ms): (u32, f64)) -> Result<Self, Failure> {
+        let high = OUTSTANDING * share_percent / 100;
+        let low = f64::from(OUTSTANDING - high);
+        // Little's law: so many low ones a second; and inside, where all are
+        // treated alike, they are in proportion to that.
+        let low_per_second = low / low_ms * 1e3;
+        let high_per_second = PAPERS_PER_SECOND - low_per_second;
+        let low_inside = (f64::from(high) * low_per_second / high_per_second).round() as u32;
+        let of = |disk| -> Result<[f64; 3], Failure> {
+            let report = run(rig, disk, NO_GROUP, high, low_inside)?;
+            let per_second = Side::of(&report, "low").mib_per_second * MIB / f64::from(PAGE_BYTES);
+            Ok([
+                report.bytes_per_second() / MIB,
+                Side::of(&report, "high").latency_ms,
+                low / per_second * 1e3,
+            ])
+        };
+        let parameters = RotatingParameters {
+            write_segments: MORE_WRITE_SEGMENTS,
+            ..RotatingParameters::ultrastar_36lzx()
+        };
+        let more = Rotating::new(parameters).map_err(|error| defect(&error))?;
+        Ok(Self {
+            share_percent,
+            low_inside,
+            values: [of(rig.disk(DISK)?)?, of(Box::new(more))?],
+        })
+    }
+
+    fn table(all: &[Self]) -> Data {
+        let mut data = Data::new(
+            format!(
+                "With as many low requests in scheduler and drive as the paper's values imply; and with {MORE_WRITE_SEGMENTS} of the drive's segments for writes"
+            ),
+            &[
+                ("high priority", "%"),
+                ("low inside", ""),
+                ("total", "MB/s"),
+                ("high", "ms"),
+                ("low", "ms"),
+                ("total, more segments", "MB/s"),
+                ("high", "ms"),
+                ("low", "ms"),
+            ],
+        );
+        for one in all {
+            data.row(
+                [one.share_percent, one.low_inside]
+                    .map(Cell::from)
+                    .into_iter()
+                    .chain(one.values.into_iter().flatten().map(Cell::from)),
+            );
+        }
+        data
+    }
 }
 
 /// All shares with all groups, and without one.
@@ -226,7 +316,7 @@ impl Mixes {
 }
 
 const FEW_QUEUED: &str = "The model's random writes gain only by the host's sorting (figure 1), and with few high ones and a small group there are only about 70 to sort, which are 3.3 MB/s in figure 1 as well.";
-const GROUP_CHANGES: &str = "By Little's law the paper's values need 51 low requests in the scheduler at 10 % and 25 at 30 %, so that its low group cannot have been of one size; ours is.";
+const GROUP_CHANGES: &str = "By Little's law the paper's values need 47 low requests in scheduler and drive at 10 % and 23 at 30 %, so that its low group cannot have been of one size; ours is. The last table has what the model makes of those numbers.";
 const LOW_WAITS: &str = "Low requests wait for a place in their group, and a group of one size gives them a share that falls as high grows.";
 
 /// Figure 7.
@@ -235,6 +325,7 @@ const LOW_WAITS: &str = "Low requests wait for a place in their group, and a gro
 /// An interruption.
 pub fn mix(rig: &Rig<'_>) -> Result<Figure, Failure> {
     let mixes = Mixes::run(rig)?;
+    let implied = rig.all(&PAPERS_LOW_MS, |&stated| Implied::simulate(rig, stated))?;
     let chart = |label, series| {
         LineChart {
             x: Axis::linear("share of high priority, %", plain),
@@ -301,7 +392,7 @@ pub fn mix(rig: &Rig<'_>) -> Result<Figure, Failure> {
             format!("The paper gives no size for its allocation groups. Low's group is {GROUP} queued requests, because the knee then lies at 30 %; high is not limited. The other sizes show how the knee moves."),
         ],
         comparisons: mixes.comparisons(),
-        tables: vec![mixes.table(), mixes.knees()],
+        tables: vec![mixes.table(), mixes.knees(), Implied::table(&implied)],
         notes: vec![
             "No deadline ever expires here: without an allocation group, prio-deadline serves both priorities alike. The group keeps low requests out of the sorted queue; the larger it is, the more of them stand in high's way, and the earlier the knee.".to_owned(),
         ],

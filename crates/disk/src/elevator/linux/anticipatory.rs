@@ -33,13 +33,11 @@ pub struct AnticipatoryParameters {
     pub back_seek_max_bytes: u64,
     /// How many times as far the head would rather go forwards.
     pub back_seek_penalty: u64,
-    /// A request of another process this near, in bytes, is not kept waiting;
-    /// twice as far after each further millisecond of the wait. Nor is one
-    /// that is nearer than the process's own seeks. `None`: where requests lie
-    /// is not looked at, and every other process waits. Only that explains what
-    /// "I/O schedulers seriously revisited" saw of eight threads that write one
-    /// log: the next write is always near.
-    pub close_bytes: Option<u64>,
+    /// A request of another process that lies at most this many bytes ahead of
+    /// the head, or half as many behind it, is not kept waiting; twice as far
+    /// after each millisecond of the wait (`as_close_req`: 8192 sectors). Nor is
+    /// one that is nearer than the process's own seeks.
+    pub close_bytes: u64,
 }
 
 impl Default for AnticipatoryParameters {
@@ -53,7 +51,7 @@ impl Default for AnticipatoryParameters {
             think_max_ms: 20,
             back_seek_max_bytes: 512 << 20,
             back_seek_penalty: 2,
-            close_bytes: Some(32 << 10),
+            close_bytes: 4 << 20,
         }
     }
 }
@@ -262,13 +260,12 @@ impl AnticipatoryScheduler {
 
     /// Whether going to `candidate` costs no more than waiting would gain.
     fn is_near(&self, candidate: &Queued, history: &History, waited_ms: u64) -> bool {
-        let Some(close_bytes) = self.parameters.close_bytes else {
-            return false;
-        };
         let distance = candidate.start.abs_diff(self.head);
+        let backwards = candidate.start < self.head;
+        let close_bytes =
+            (self.parameters.close_bytes << waited_ms.min(20)) >> u32::from(backwards);
         let seeks_farther = |seek_bytes| seek_bytes >= distance;
-        distance <= close_bytes << waited_ms.min(20)
-            || history.seek_bytes.get(1).is_some_and(seeks_farther)
+        distance <= close_bytes || history.seek_bytes.get(1).is_some_and(seeks_farther)
     }
 
     fn pick_sync(&mut self, now_ns: u64, requests: &[Queued]) -> Option<u32> {

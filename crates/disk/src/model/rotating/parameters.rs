@@ -157,15 +157,20 @@ impl RotatingParameters {
     }
 
     fn validate_times(&self) -> Result<(), ParameterError> {
-        let seeks_rise = 0.0 < self.seek_track_ms
-            && self.seek_track_ms < self.seek_average_ms
+        ensure(
+            "seek_track_ms",
+            self.seek_track_ms,
+            self.seek_track_ms > 0.0,
+            "must be above 0",
+        )?;
+        let seeks_rise = self.seek_track_ms < self.seek_average_ms
             && self.seek_average_ms < self.seek_full_ms
             && self.seek_full_ms <= 1_000.0;
         ensure(
             "seek_average_ms",
             self.seek_average_ms,
             seeks_rise,
-            "must lie between seek_track_ms, above 0, and seek_full_ms, at most 1000",
+            "must lie between seek_track_ms and seek_full_ms, at most 1000",
         )?;
         for (name, value) in [
             ("write_settle_ms", self.write_settle_ms),

@@ -217,7 +217,7 @@ fn timeouts_are_respected(subject: &Subject) {
         let took = start.elapsed();
         assert!(took >= timeout, "{took:?} for {timeout:?}");
         assert!(
-            took < timeout + Duration::from_secs(5),
+            took < timeout + Duration::from_secs(60),
             "{took:?} for {timeout:?}"
         );
     }

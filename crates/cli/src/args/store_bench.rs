@@ -1,0 +1,211 @@
+//! `iolane bench store`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::choices::{Backend, IoMode, Switch};
+use super::common::{CourseArgs, OutputArgs};
+use super::{list, rate, size};
+
+/// A row's number is kept in 32 bits while the table is loaded.
+const ROWS_MAX: u64 = 100_000_000;
+const THREADS_MAX: u64 = 256;
+
+/// What is done with the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Experiment {
+    /// Reads all rows in the order of the primary key, from cold
+    Scan,
+    /// Reads --range-rows rows by a secondary index, from cold: they lie anywhere
+    Range,
+    /// Changes all rows in the order of the primary key
+    Update,
+    /// Changes one row of a few and waits until that is durable
+    Commit,
+    /// Reads a row, or changes one and waits until that is durable, in turn; any row
+    Oltp,
+}
+
+/// How eagerly the store does I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StorePolicy {
+    /// As InnoDB by default
+    Conservative,
+    /// As Hall and Bonnet proposed
+    Paper,
+    /// iolane-store's default
+    Aggressive,
+}
+
+/// What is read ahead of a scan, whatever the policy says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadAhead {
+    /// Nothing
+    None,
+    /// The next extent, when one is read in sequence (InnoDB's default)
+    Linear,
+    /// The rest of an extent with 13 pages in memory
+    Random,
+    /// Linear and random
+    Both,
+    /// What the branches of the index name
+    Logical,
+}
+
+/// What goes on beside the measured work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Beside {
+    /// One scan of the table after the other
+    Scan,
+    /// One backup of the store after the other
+    Backup,
+    /// Changes that fill the log, so that one checkpoint follows the other
+    Checkpoint,
+    /// One change of all rows after the other
+    Update,
+}
+
+/// In which order rows were inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoadOrder {
+    /// Shuffled: pages split all over, and neighbours by key lie apart on disk
+    Random,
+    /// That of the primary key: neighbours by key are neighbours on disk
+    Key,
+}
+
+const NOTES: &str = "The table is made once, by transactions of 1000 rows, with a pool as large as itself; each run then \
+opens the store anew with --pool-size, so that it begins cold. With priorities off, all requests are alike and the device \
+serves them first come, first served; the default is what the policy has: off for conservative, on for the others.";
+
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = NOTES,
+    mut_arg("repeat", |repeat| repeat.visible_alias("repetitions"))
+)]
+pub struct StoreBenchArgs {
+    /// What is measured, in turn
+    #[arg(
+        value_enum,
+        value_delimiter = ',',
+        required = true,
+        value_name = "EXPERIMENTS"
+    )]
+    pub experiments: Vec<Experiment>,
+    /// How eager the store is, one run each
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "conservative,paper,aggressive",
+        value_name = "LIST"
+    )]
+    pub policy: Vec<StorePolicy>,
+    /// Whether urgent requests go first, one run each [default: as the policy has it]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    pub priorities: Vec<Switch>,
+    /// What is read ahead of a scan, one run each [default: as the policy has it]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    pub read_ahead: Vec<ReadAhead>,
+    /// Past the page cache and through it, one run each
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "direct",
+        value_name = "LIST"
+    )]
+    pub io: Vec<IoMode>,
+    /// What carries requests to the kernel, one run each
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "auto",
+        value_name = "LIST"
+    )]
+    pub backend: Vec<Backend>,
+    /// What goes on meanwhile, all of it at once
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    pub beside: Vec<Beside>,
+    /// Threads that do the measured work [default: 1 for scan, range and update, 8 for commit and oltp]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<u64>,
+    /// Transactions begin at this rate, such as 500/s, and their latency counts from the moment
+    /// at which they should have begun [default: each as soon as the one before has ended]
+    #[arg(long, value_name = "RATE", value_parser = rate::parse)]
+    pub rate: Option<f64>,
+    /// Rows of one range
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = rows)]
+    pub range_rows: u64,
+    #[command(flatten)]
+    pub table: StoreTableArgs,
+    /// Directory, and so disk, for the store, which is removed at the end [default: the current one]
+    #[arg(long, value_name = "DIR", help_heading = "Target")]
+    pub directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub course: CourseArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// The table and the store around it.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Table")]
+pub struct StoreTableArgs {
+    /// Rows of the table [default: as many as fit --table-size]
+    #[arg(long, value_name = "N", value_parser = rows, conflicts_with = "table_size")]
+    pub rows: Option<u64>,
+    /// Size of the table with its index, about, at least 1 MiB
+    #[arg(long, value_name = "SIZE", default_value = "256m", value_parser = table_size)]
+    pub table_size: u64,
+    /// Bytes of a row beside its key, 1 byte to 4 KiB
+    #[arg(long, value_name = "SIZE", default_value = "1000", value_parser = row_size)]
+    pub row_size: u64,
+    /// In which order the rows are inserted
+    #[arg(long, value_enum, default_value = "random", value_name = "ORDER")]
+    pub order: LoadOrder,
+    /// Memory for pages of the store, at least 2 MiB
+    #[arg(long, value_name = "SIZE", default_value = "32m", value_parser = pool_size)]
+    pub pool_size: u64,
+    /// Size of the redo log: in a small one checkpoints follow each other faster, also while the table is loaded
+    #[arg(long, value_name = "SIZE", default_value = "128m", value_parser = log_size)]
+    pub log_size: u64,
+}
+
+fn rows(text: &str) -> Result<u64, String> {
+    list::number_within(text, 1, ROWS_MAX)
+}
+
+fn threads(text: &str) -> Result<u64, String> {
+    list::number_within(text, 1, THREADS_MAX)
+}
+
+/// Of a table with its index.
+pub fn table_size(text: &str) -> Result<u64, String> {
+    size::parse_within(text, 1 << 20, 1 << 40)
+}
+
+fn row_size(text: &str) -> Result<u64, String> {
+    size::parse_within(text, 1, 4096)
+}
+
+fn pool_size(text: &str) -> Result<u64, String> {
+    size::parse_within(text, 2 << 20, 1 << 40)
+}
+
+fn log_size(text: &str) -> Result<u64, String> {
+    let bytes = size::parse_within(text, 8 << 20, 1 << 40)?;
+    if bytes % 4096 == 0 {
+        Ok(bytes)
+    } else {
+        Err("a log is a multiple of 4 KiB".to_owned())
+    }
+}

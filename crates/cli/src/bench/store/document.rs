@@ -1,0 +1,269 @@
+//! What one run found out, as it stands in documents.
+
+use iolane::{FlowStatistics, Level, TimeAtCount};
+use iolane_store::{FileClass, Ledger, Role};
+use serde::Serialize;
+
+use super::Setting;
+use crate::args::store_bench::Beside;
+use crate::bench::load::Load;
+use crate::inflight::{CpuDocument, CpuTime};
+
+/// One setting, once or over repetitions.
+#[derive(Clone, Debug, Serialize)]
+pub struct StoreRun {
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// An operation is a row, or a transaction.
+    #[serde(flatten)]
+    pub load: Load,
+    pub gaps: Gaps,
+    pub background: Vec<BackgroundRun>,
+    /// Requests outstanding on the store's files.
+    pub outstanding: OutstandingDocument,
+    /// Pages read and written, by what for.
+    pub ledger: Vec<LedgerRow>,
+    pub counts: StoreCounts,
+    pub cpu: CpuDocument,
+    /// Of the first repetition.
+    pub timeline: Vec<Slice>,
+    #[serde(skip)]
+    pub cpu_time: CpuTime,
+    #[serde(skip)]
+    pub source: Ledger,
+}
+
+/// Times in which nothing of the measured work ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Gaps {
+    pub above_10_ms: u64,
+    pub longest_ns: u64,
+}
+
+/// What went on beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BackgroundRun {
+    pub what: Beside,
+    /// Rows read or changed.
+    pub rows: u64,
+    pub rows_per_second: f64,
+}
+
+/// What the store counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StoreCounts {
+    pub pages_read: u64,
+    pub pages_read_ahead: u64,
+    pub pages_read_ahead_unused: u64,
+    pub pages_written: u64,
+    pub checkpoints: u64,
+    pub frame_waits: u64,
+}
+
+impl StoreCounts {
+    pub fn add(&mut self, other: &Self) {
+        self.pages_read += other.pages_read;
+        self.pages_read_ahead += other.pages_read_ahead;
+        self.pages_read_ahead_unused += other.pages_read_ahead_unused;
+        self.pages_written += other.pages_written;
+        self.checkpoints += other.checkpoints;
+        self.frame_waits += other.frame_waits;
+    }
+}
+
+/// A part of the measured time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Slice {
+    /// From the begin of the measured time.
+    pub end_ns: u64,
+    pub operations: u64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+    pub background_operations: u64,
+    pub data: SliceOutstanding,
+    pub log: SliceOutstanding,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SliceOutstanding {
+    pub mean_requests: f64,
+    pub idle_share: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OutstandingDocument {
+    pub data: ClassOutstanding,
+    pub log: ClassOutstanding,
+    pub doublewrite: ClassOutstanding,
+}
+
+/// Weighted by time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassOutstanding {
+    /// Share of the time, 0 to 1, with nothing outstanding.
+    pub idle_share: f64,
+    pub mean_requests: f64,
+    pub p50_requests: u64,
+    pub p90_requests: u64,
+    /// Pairs of a number of requests and its share of the time; the last also
+    /// holds all above 256.
+    pub distribution: Vec<(u64, f64)>,
+}
+
+impl ClassOutstanding {
+    pub fn of(times: &TimeAtCount) -> Self {
+        let distribution: Vec<(u64, f64)> = (0..)
+            .zip(times.times_ns())
+            .filter(|(_, time)| **time > 0)
+            .map(|(count, _)| (count as u64, times.share_at(count)))
+            .collect();
+        Self {
+            idle_share: times.share_at(0),
+            mean_requests: times.mean(),
+            p50_requests: quantile(&distribution, 0.5),
+            p90_requests: quantile(&distribution, 0.9),
+            distribution,
+        }
+    }
+}
+
+fn quantile(distribution: &[(u64, f64)], quantile: f64) -> u64 {
+    let mut sum = 0.0;
+    for (count, share) in distribution {
+        sum += share;
+        if sum >= quantile {
+            return *count;
+        }
+    }
+    distribution.last().map_or(0, |(count, _)| *count)
+}
+
+/// Requests of one role on one level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LedgerRow {
+    pub role: &'static str,
+    pub level: String,
+    pub requests: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub queued_mean_ns: f64,
+    pub queued_p99_ns: u64,
+    pub device_mean_ns: f64,
+    pub device_p99_ns: u64,
+}
+
+/// Rows for roles that did anything.
+pub fn rows(ledger: &Ledger) -> Vec<LedgerRow> {
+    let mut rows = Vec::new();
+    for role in Role::ALL {
+        let statistics = ledger.role(role);
+        for level in Level::ALL {
+            let kinds = &statistics.levels[level.index()];
+            let total: FlowStatistics = kinds.total();
+            if total.requests > 0 {
+                rows.push(LedgerRow {
+                    role: role.name(),
+                    level: format!("{level:?}").to_lowercase(),
+                    requests: total.requests,
+                    read_bytes: kinds.read.bytes,
+                    written_bytes: kinds.write.bytes,
+                    queued_mean_ns: total.queued.mean_ns(),
+                    queued_p99_ns: total.queued.quantile_ns(0.99),
+                    device_mean_ns: total.device.mean_ns(),
+                    device_p99_ns: total.device.quantile_ns(0.99),
+                });
+            }
+        }
+    }
+    rows
+}
+
+pub fn outstanding(ledger: &Ledger) -> OutstandingDocument {
+    let of = |class| ClassOutstanding::of(ledger.outstanding(class));
+    OutstandingDocument {
+        data: of(FileClass::Data),
+        log: of(FileClass::Log),
+        doublewrite: of(FileClass::Doublewrite),
+    }
+}
+
+/// What a run measured, before it is made a document.
+pub struct RunFigures {
+    pub load: Load,
+    pub gaps: Gaps,
+    pub background: Vec<BackgroundRun>,
+    pub ledger: Ledger,
+    pub counts: StoreCounts,
+    pub cpu_time: CpuTime,
+    pub timeline: Vec<Slice>,
+}
+
+impl StoreRun {
+    pub fn new(setting: Setting, measured: RunFigures) -> Self {
+        let RunFigures { load, ledger, .. } = measured;
+        Self {
+            setting,
+            gaps: measured.gaps,
+            background: measured.background,
+            outstanding: outstanding(&ledger),
+            ledger: rows(&ledger),
+            counts: measured.counts,
+            cpu: measured.cpu_time.document(load.operations, load.bytes),
+            timeline: measured.timeline,
+            cpu_time: measured.cpu_time,
+            load,
+            source: ledger,
+        }
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        let (ours, theirs) = (self.load.duration_ns, other.load.duration_ns);
+        self.load.merge(other.load);
+        self.gaps.above_10_ms += other.gaps.above_10_ms;
+        self.gaps.longest_ns = self.gaps.longest_ns.max(other.gaps.longest_ns);
+        for (one, another) in self.background.iter_mut().zip(other.background) {
+            let seconds = (ours + theirs).max(1) as f64 / 1e9;
+            one.rows += another.rows;
+            one.rows_per_second = one.rows as f64 / seconds;
+        }
+        self.source.merge(&other.source);
+        self.outstanding = outstanding(&self.source);
+        self.ledger = rows(&self.source);
+        self.counts.add(&other.counts);
+        self.cpu_time = self.cpu_time.merged(&other.cpu_time);
+        self.cpu = self
+            .cpu_time
+            .document(self.load.operations, self.load.bytes);
+    }
+
+    /// Read from tablespaces, whatever for.
+    pub fn read_bytes_per_second(&self) -> f64 {
+        let bytes: u64 = self.ledger.iter().map(|row| row.read_bytes).sum();
+        bytes as f64 * 1e9 / self.load.duration_ns.max(1) as f64
+    }
+
+    /// Written, to the log and twice to tablespaces.
+    pub fn written_bytes_per_second(&self) -> f64 {
+        let bytes: u64 = self.ledger.iter().map(|row| row.written_bytes).sum();
+        bytes as f64 * 1e9 / self.load.duration_ns.max(1) as f64
+    }
+
+    pub fn background_rows_per_second(&self) -> f64 {
+        self.background.iter().map(|one| one.rows_per_second).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_weighted_by_time() {
+        let distribution = [(0, 0.4), (1, 0.2), (8, 0.35), (16, 0.05)];
+        assert_eq!(quantile(&distribution, 0.5), 1);
+        assert_eq!(quantile(&distribution, 0.9), 8);
+        assert_eq!(quantile(&distribution, 1.0), 16);
+        assert_eq!(quantile(&[], 0.5), 0);
+    }
+}

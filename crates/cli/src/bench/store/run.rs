@@ -1,0 +1,278 @@
+//! One run of one setting: threads, phases, and what is taken down when.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use iolane_store::{Error, Ledger, Store, StoreStatistics};
+
+use super::beside::Background;
+use super::document::{BackgroundRun, RunFigures, Slice, StoreCounts, StoreRun};
+use super::table::Table;
+use super::timeline::{Diary, Pulse, Sampler, slice_of};
+use super::work::Work;
+use super::{Setting, StoreBenchOptions};
+use crate::args::choices::name;
+use crate::args::store_bench::Experiment;
+use crate::bench::load::Load;
+use crate::error::Failure;
+use crate::inflight::{CpuMeter, CpuTime, Scope};
+use crate::session::Session;
+use crate::store::failure::failure;
+
+/// Between two looks at whether to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Work that begins cold has nothing to warm up.
+fn is_cold(experiment: Experiment) -> bool {
+    !matches!(experiment, Experiment::Commit | Experiment::Oltp)
+}
+
+/// # Errors
+/// The store's, or an interruption.
+pub fn run(
+    table: &Table,
+    setting: &Setting,
+    options: &StoreBenchOptions,
+    repetition: u64,
+    session: &Session,
+) -> Result<StoreRun, Failure> {
+    let times = options.course.times();
+    let warm_up = if is_cold(setting.experiment) {
+        Duration::ZERO
+    } else {
+        times.warm_up
+    };
+    let (store, store_options) = table.open(setting)?;
+    let begin = Instant::now() + warm_up;
+    let slice = slice_of(times.runtime);
+    let work = Work {
+        store: &store,
+        table,
+        experiment: setting.experiment,
+        threads: setting.threads,
+        rate_per_second: setting
+            .rate_per_second
+            .map(|rate| rate / setting.threads as f64),
+        range_rows: options.range_rows,
+        seed: options.course.seed + repetition,
+        pulse: Pulse::new(begin),
+        measuring: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
+        version: AtomicU64::new(1),
+    };
+    let all = AtomicU64::new(0);
+    let counters: Vec<AtomicU64> = setting.beside.iter().map(|_| AtomicU64::new(0)).collect();
+    let measured = thread::scope(|scope| -> Result<RunFigures, Failure> {
+        // Also on an early return, or the scope would never end.
+        let _end = EndOnDrop(&work.ended);
+        let work = &work;
+        let mut backgrounds = Vec::new();
+        for (&what, rows) in setting.beside.iter().zip(&counters) {
+            let background = Background {
+                what,
+                rows,
+                all: &all,
+            };
+            let options = &store_options;
+            backgrounds.push(scope.spawn(move || ending(work, background.run(work, options))));
+        }
+        let watch = Watch {
+            work,
+            session,
+            setting,
+            begin,
+            runtime: times.runtime,
+            slice,
+            rows: &counters,
+            all: &all,
+        };
+        if is_cold(setting.experiment) {
+            work.measuring.store(true, Ordering::Relaxed);
+        }
+        let before = Before::take(&store, &counters)?;
+        let workers: Vec<_> = (0..setting.threads)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut diary = Diary::new(begin, slice);
+                    let done = ending(work, work.run(thread, &mut diary));
+                    done.map(|()| diary)
+                })
+            })
+            .collect();
+        let seen = watch.until_the_end(before, &workers);
+        work.ended.store(true, Ordering::Relaxed);
+        let mut diary = Diary::new(begin, slice);
+        for worker in workers {
+            diary.add(joined(worker)?);
+        }
+        for background in backgrounds {
+            joined(background)?;
+        }
+        let mut seen = seen?;
+        seen.timeline = entered(diary, seen.timeline, &mut seen.load, table);
+        Ok(seen)
+    })?;
+    store.close().map_err(|error| failure(&error))?;
+    Ok(StoreRun::new(setting.clone(), measured))
+}
+
+/// Latencies, into the slices and into the load, whose time is known.
+fn entered(diary: Diary, mut slices: Vec<Slice>, load: &mut Load, table: &Table) -> Vec<Slice> {
+    let latency_ns = diary.latency_ns.clone();
+    let bytes = latency_ns.len() * table.row_size_bytes();
+    *load = Load::new(bytes, Duration::from_nanos(load.duration_ns), latency_ns);
+    diary.enter(&mut slices);
+    slices
+}
+
+/// One that failed ends the run.
+fn ending(work: &Work<'_>, result: Result<(), Error>) -> Result<(), Error> {
+    if result.is_err() {
+        work.ended.store(true, Ordering::Relaxed);
+    }
+    result
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, Error>>) -> Result<T, Failure> {
+    match thread.join() {
+        Ok(result) => result.map_err(|error| failure(&error)),
+        Err(_) => Err(Failure::Internal {
+            message: "a thread of the measurement panicked".to_owned(),
+        }),
+    }
+}
+
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How things stood when the measured time began.
+struct Before {
+    ledger: Ledger,
+    statistics: StoreStatistics,
+    meter: CpuMeter,
+    rows: Vec<u64>,
+    at: Instant,
+}
+
+impl Before {
+    fn take(store: &Store, rows: &[AtomicU64]) -> Result<Self, Failure> {
+        Ok(Self {
+            ledger: store.ledger(),
+            statistics: store.statistics(),
+            meter: CpuMeter::start(Scope::Process).map_err(unreadable)?,
+            rows: rows
+                .iter()
+                .map(|rows| rows.load(Ordering::Relaxed))
+                .collect(),
+            at: Instant::now(),
+        })
+    }
+}
+
+fn unreadable(error: std::io::Error) -> Failure {
+    Failure::transfer("reading CPU time", error)
+}
+
+/// What leads a run through its phases.
+struct Watch<'a> {
+    work: &'a Work<'a>,
+    session: &'a Session,
+    setting: &'a Setting,
+    /// Of the measured time.
+    begin: Instant,
+    runtime: Duration,
+    slice: Duration,
+    rows: &'a [AtomicU64],
+    all: &'a AtomicU64,
+}
+
+impl Watch<'_> {
+    /// Until the time is over, the work is done, or somebody wants it to end.
+    /// The load has its time only.
+    fn until_the_end<T>(
+        &self,
+        mut before: Before,
+        workers: &[ScopedJoinHandle<'_, T>],
+    ) -> Result<RunFigures, Failure> {
+        let what = format!(
+            "{}: {}",
+            name(self.setting.experiment),
+            self.setting.label()
+        );
+        let time = self.begin.saturating_duration_since(Instant::now()) + self.runtime;
+        let phase = self.session.progress.phase(&what, time);
+        let started = Instant::now();
+        let done = || self.work.is_over() || workers.iter().all(ScopedJoinHandle::is_finished);
+        let wait_until = |until: Instant| -> Result<(), Failure> {
+            loop {
+                self.session.stop.check()?;
+                phase.elapsed(started.elapsed());
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() || done() {
+                    return Ok(());
+                }
+                thread::sleep(left.min(LOOK));
+            }
+        };
+        wait_until(self.begin)?;
+        if !self.work.measuring.load(Ordering::Relaxed) {
+            before = Before::take(self.work.store, self.rows)?;
+            self.work.measuring.store(true, Ordering::Relaxed);
+        }
+        let end = self.begin + self.runtime;
+        let mut sampler = Sampler::start(self.work.store, self.all, self.begin);
+        let mut next = self.begin + self.slice;
+        while !done() && Instant::now() < end {
+            wait_until(next.min(end))?;
+            sampler.look();
+            while next <= Instant::now() {
+                next += self.slice;
+            }
+        }
+        self.taken_down(&before, sampler.slices)
+    }
+
+    fn taken_down(&self, before: &Before, timeline: Vec<Slice>) -> Result<RunFigures, Failure> {
+        let store = self.work.store;
+        let ledger = store.ledger().since(&before.ledger);
+        let cpu_time: CpuTime = before.meter.used().map_err(unreadable)?;
+        let elapsed = before.at.elapsed();
+        let rows = self.rows.iter().zip(&before.rows);
+        let background = self.setting.beside.iter().zip(rows);
+        let background = background.map(|(&what, (now, before))| {
+            let rows = now.load(Ordering::Relaxed) - before;
+            BackgroundRun {
+                what,
+                rows,
+                rows_per_second: rows as f64 / elapsed.as_secs_f64(),
+            }
+        });
+        Ok(RunFigures {
+            load: Load::empty(elapsed),
+            gaps: self.work.pulse.gaps(),
+            background: background.collect(),
+            ledger,
+            counts: counts(&before.statistics, &store.statistics()),
+            cpu_time,
+            timeline,
+        })
+    }
+}
+
+fn counts(before: &StoreStatistics, after: &StoreStatistics) -> StoreCounts {
+    let (before, after) = (&before.pages, &after.pages);
+    StoreCounts {
+        pages_read: after.pool.reads - before.pool.reads,
+        pages_read_ahead: after.pool.prefetches - before.pool.prefetches,
+        pages_read_ahead_unused: after.pool.prefetches_wasted - before.pool.prefetches_wasted,
+        pages_written: after.flush.pages - before.flush.pages,
+        checkpoints: after.flush.checkpoints - before.flush.checkpoints,
+        frame_waits: after.pool.frame_waits - before.pool.frame_waits,
+    }
+}

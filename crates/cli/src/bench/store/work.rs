@@ -1,0 +1,209 @@
+//! The measured work: one thread's part of each experiment.
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iolane_store::data::Value;
+use iolane_store::{Direction, Durability, Error, Store};
+
+use super::table::{INDEX, TABLE, Table};
+use super::timeline::{Diary, Pulse};
+use crate::args::store_bench::Experiment;
+use crate::sys::timer_slack::set_timer_slack_ns;
+use crate::workload::offsets::Random;
+
+/// Rows of one transaction of a change of all rows.
+const ROWS_PER_TRANSACTION: u64 = 1000;
+/// Rows that commits change: few, so that they stay in memory and nothing but
+/// the log is waited for.
+const COMMIT_ROWS: u64 = 1000;
+/// A transaction that was in another's way is tried again so often.
+const TRIES_MAX: u32 = 100;
+/// Longest sleep of a pacing thread, so that the end of a run is seen.
+const NAP_MAX: Duration = Duration::from_millis(20);
+/// The kernel may wake a pacing thread so late on purpose.
+const TIMER_SLACK_NS: u32 = 1000;
+
+/// What the threads of a run share.
+pub struct Work<'a> {
+    pub store: &'a Store,
+    pub table: &'a Table,
+    pub experiment: Experiment,
+    pub threads: u64,
+    /// Of one thread.
+    pub rate_per_second: Option<f64>,
+    pub range_rows: u64,
+    pub seed: u64,
+    pub pulse: Pulse,
+    /// From here on it is measured.
+    pub measuring: AtomicBool,
+    pub ended: AtomicBool,
+    /// Rows changed get it as their version.
+    pub version: AtomicU64,
+}
+
+impl Work<'_> {
+    pub fn is_over(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    fn record(&self, diary: &mut Diary, began: Instant) {
+        if self.measuring.load(Ordering::Relaxed) {
+            diary.record(began, &self.pulse);
+        }
+    }
+
+    /// A thread's part, until the run is over or there is nothing left to do.
+    pub fn run(&self, thread: u64, diary: &mut Diary) -> Result<(), Error> {
+        match self.experiment {
+            Experiment::Scan => self.scan(thread, diary),
+            Experiment::Range => self.range(thread, diary),
+            Experiment::Update => self.update(thread, diary),
+            Experiment::Commit | Experiment::Oltp => self.transactions(thread, diary),
+        }
+    }
+
+    /// This thread's part of the rows.
+    fn part(&self, thread: u64) -> std::ops::Range<u64> {
+        let at = |thread| self.table.rows() * thread / self.threads;
+        at(thread)..at(thread + 1)
+    }
+
+    fn scan(&self, thread: u64, diary: &mut Diary) -> Result<(), Error> {
+        let part = self.part(thread);
+        let (from, to) = (key(part.start), key(part.end));
+        let mut transaction = self.store.begin();
+        let mut began = Instant::now();
+        let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+        for row in transaction.range(TABLE, bounds, Direction::Forward)? {
+            row?;
+            self.record(diary, began);
+            began = Instant::now();
+            if self.is_over() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn range(&self, thread: u64, diary: &mut Diary) -> Result<(), Error> {
+        // Ranges of threads and of seeds lie apart.
+        let mut random = Random::new(self.seed, thread);
+        let first = [Value::Integer((random.next() >> 2) as i64)];
+        let mut transaction = self.store.begin();
+        let bounds = (Bound::Included(&first[..]), Bound::Unbounded);
+        let rows = transaction.range_by(TABLE, INDEX, bounds, Direction::Forward)?;
+        let mut began = Instant::now();
+        for row in rows.take(self.range_rows as usize) {
+            row?;
+            self.record(diary, began);
+            began = Instant::now();
+            if self.is_over() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn update(&self, thread: u64, diary: &mut Diary) -> Result<(), Error> {
+        let version = self.version.fetch_add(1, Ordering::Relaxed);
+        let part = self.part(thread);
+        for first in part.clone().step_by(ROWS_PER_TRANSACTION as usize) {
+            let mut transaction = self.store.begin();
+            for id in first..part.end.min(first + ROWS_PER_TRANSACTION) {
+                let began = Instant::now();
+                transaction.update(TABLE, self.table.row(id, version))?;
+                self.record(diary, began);
+            }
+            transaction.commit_with(Durability::Lazy)?;
+            if self.is_over() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// One after the other, or each at its moment.
+    fn transactions(&self, thread: u64, diary: &mut Diary) -> Result<(), Error> {
+        let mut random = Random::new(self.seed, 1 + thread);
+        let pace = self
+            .rate_per_second
+            .map(|rate| Duration::from_secs_f64(1.0 / rate));
+        if pace.is_some() {
+            set_timer_slack_ns(TIMER_SLACK_NS);
+        }
+        // Threads take turns.
+        let mut due = Instant::now()
+            + pace.map_or(Duration::ZERO, |pace| {
+                pace.mul_f64(thread as f64 / self.threads as f64)
+            });
+        for number in 0.. {
+            let began = match pace {
+                None => Instant::now(),
+                Some(pace) => {
+                    if !self.sleep_until(due) {
+                        return Ok(());
+                    }
+                    due += pace;
+                    due - pace
+                }
+            };
+            if self.is_over() {
+                return Ok(());
+            }
+            self.transaction(number, &mut random)?;
+            self.record(diary, began);
+        }
+        Ok(())
+    }
+
+    /// `false`: the run is over.
+    fn sleep_until(&self, due: Instant) -> bool {
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if self.is_over() || left.is_zero() {
+                return !self.is_over();
+            }
+            thread::sleep(left.min(NAP_MAX));
+        }
+    }
+
+    fn transaction(&self, number: u64, random: &mut Random) -> Result<(), Error> {
+        let rows = self.table.rows();
+        if self.experiment == Experiment::Commit {
+            return self.change(random.next() % rows.min(COMMIT_ROWS), number);
+        }
+        let id = random.next() % rows;
+        if number.is_multiple_of(2) {
+            self.store
+                .begin()
+                .get(TABLE, &[Value::Integer(id as i64)])?;
+            return Ok(());
+        }
+        self.change(id, number)
+    }
+
+    /// Another thread may have been first, which is no failure.
+    fn change(&self, id: u64, number: u64) -> Result<(), Error> {
+        let row = self.table.row(id, number);
+        for _ in 1..TRIES_MAX {
+            match self.change_once(row.clone()) {
+                Err(Error::WriteConflict { .. } | Error::Lock(_)) => {}
+                other => return other,
+            }
+        }
+        self.change_once(row)
+    }
+
+    fn change_once(&self, row: iolane_store::data::Row) -> Result<(), Error> {
+        let mut transaction = self.store.begin();
+        transaction.update(TABLE, row)?;
+        transaction.commit()
+    }
+}
+
+pub fn key(id: u64) -> Vec<Value> {
+    vec![Value::Integer(id as i64)]
+}

@@ -1,0 +1,142 @@
+//! Figures that show a storage manager at work: measured on a real disk with
+//! `iolane bench store`, quickly, on tables that are small and larger than the
+//! pool.
+
+mod hall_bonnet;
+mod linux_2003;
+mod percona;
+
+use std::path::PathBuf;
+
+use super::report::{Cell, Data, Figure};
+use crate::bench::store::{self, StoreBench, StoreBenchOutcome, StoreRun};
+use crate::bench::{Bench, defaults};
+use crate::error::Failure;
+use crate::session::Session;
+
+/// Where it is measured.
+pub struct RealRig<'a> {
+    pub directory: PathBuf,
+    /// Of a table, about.
+    pub table_bytes: u64,
+    pub seed: u64,
+    pub session: &'a Session,
+}
+
+type Measure = fn(&RealRig<'_>) -> Result<Figure, Failure>;
+
+/// A figure that can be had on a real disk.
+pub struct Measured {
+    pub name: &'static str,
+    pub title: &'static str,
+    measure: Measure,
+}
+
+pub const MEASURED: [Measured; 6] = [
+    Measured {
+        name: "hall-bonnet-4",
+        title: "Hall & Bonnet, figure 4: outstanding requests of a scan",
+        measure: hall_bonnet::scan,
+    },
+    Measured {
+        name: "hall-bonnet-5",
+        title: "Hall & Bonnet, figure 5: outstanding requests of ranges by secondary index, by threads",
+        measure: hall_bonnet::ranges,
+    },
+    Measured {
+        name: "hall-bonnet-6",
+        title: "Hall & Bonnet, figure 6: outstanding requests of an update larger than memory",
+        measure: hall_bonnet::update,
+    },
+    Measured {
+        name: "hall-bonnet-9",
+        title: "Hall & Bonnet, figure 9: the same with prioritized preflushing",
+        measure: hall_bonnet::preflush,
+    },
+    Measured {
+        name: "linux-2003-5.3",
+        title: "Linux 2003, figures 5.3 and 5.4: checkpoints by asynchronous I/O instead of threads",
+        measure: linux_2003::checkpoints,
+    },
+    Measured {
+        name: "percona-2013",
+        title: "Percona 2013: scan of a table in random order, buffered and direct, by read-ahead",
+        measure: percona::scans,
+    },
+];
+
+/// # Errors
+/// What cannot be set up, the store's, an interruption.
+pub fn measure(name: &str, rig: &RealRig<'_>) -> Result<Figure, Failure> {
+    let Some(one) = MEASURED.iter().find(|one| one.name == name) else {
+        unreachable!("{name} was chosen from the catalogue");
+    };
+    let mut figure = (one.measure)(rig)?;
+    (figure.name, figure.title) = (one.name, one.title);
+    Ok(figure)
+}
+
+impl RealRig<'_> {
+    /// Runs `iolane bench store` with these words. The pool is the table's
+    /// size in percent.
+    fn bench(
+        &self,
+        words: &str,
+        pool_percent: u64,
+    ) -> Result<(String, StoreBenchOutcome), Failure> {
+        let pool_bytes = (self.table_bytes * pool_percent / 100).max(2 << 20);
+        let line = format!(
+            "{words} --table-size {} --pool-size {pool_bytes} --runtime 10s --warm-up 1s --seed {}",
+            self.table_bytes, self.seed
+        );
+        let options = StoreBench::options(defaults(&line)?)?;
+        let parent = &self.directory;
+        let (seed, session) = (options.course.seed, self.session);
+        let table = store::Table::load(parent, &options.table, seed, session)?;
+        let outcome = store::measure_settings(&table, &options, &options.settings(), session)?;
+        Ok((format!("iolane bench store {line}"), outcome))
+    }
+}
+
+const RUN: [(&str, &str); 7] = [
+    ("store", ""),
+    ("rate", "1/s"),
+    ("read", "MB/s"),
+    ("written", "MB/s"),
+    ("0 outstanding", "% of time"),
+    ("median outstanding", ""),
+    ("90th percentile", ""),
+];
+
+/// A table of runs: rates, and requests outstanding on tablespaces.
+fn runs_table(title: &str, runs: &[StoreRun]) -> Data {
+    let mut data = Data::new(title, &RUN);
+    for run in runs {
+        let outstanding = &run.outstanding.data;
+        data.row([
+            run.setting.label().into(),
+            run.load.operations_per_second().into(),
+            (run.read_bytes_per_second() / 1e6).into(),
+            (run.written_bytes_per_second() / 1e6).into(),
+            (outstanding.idle_share * 100.0).into(),
+            Cell::Number(outstanding.p50_requests as f64),
+            Cell::Number(outstanding.p90_requests as f64),
+        ]);
+    }
+    data
+}
+
+/// Share of the time in percent with at least `from` and less than `to`
+/// requests outstanding on tablespaces.
+fn share_percent(run: &StoreRun, from: u64, to: u64) -> f64 {
+    let distribution = run.outstanding.data.distribution.iter();
+    let within = distribution.filter(|(count, _)| (from..to).contains(count));
+    within.map(|(_, share)| share * 100.0).sum()
+}
+
+fn method(line: &str) -> Vec<String> {
+    vec![
+        "Measured on a real disk, once; repeat it and the figures differ. The environment says which machine.".to_owned(),
+        line.to_owned(),
+    ]
+}

@@ -1,0 +1,172 @@
+//! `iolane bench store` on tables of a few pages: documents, exit codes and
+//! what is left behind, no figures.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const TINY: &str =
+    "--rows 4000 --row-size 500 --pool-size 2m --log-size 8m --runtime 300ms --warm-up 50ms";
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").unwrap()
+}
+
+fn iolane(directory: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));
+    command
+        .args(["bench", "store"])
+        .args(line.split_whitespace())
+        .current_dir(directory)
+        .stdin(Stdio::null());
+    command
+}
+
+#[track_caller]
+fn good(line: &str) -> Value {
+    let directory = scratch();
+    let line = format!("{line} {TINY} --output-format json");
+    let Output { status, stdout, .. } = iolane(directory.path(), &line).output().unwrap();
+    let document: Value = serde_json::from_slice(&stdout).unwrap();
+    assert!(status.success(), "{line}: {document:#}");
+    assert_eq!(document["schema"], "iolane.bench.store/1");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    document
+}
+
+fn runs(document: &Value) -> &Vec<Value> {
+    document["runs"].as_array().unwrap()
+}
+
+/// Bytes that a role read and wrote.
+fn moved(run: &Value, role: &str) -> u64 {
+    let rows = run["ledger"].as_array().unwrap().iter();
+    rows.filter(|row| row["role"] == role)
+        .map(|row| row["read_bytes"].as_u64().unwrap() + row["written_bytes"].as_u64().unwrap())
+        .sum()
+}
+
+#[test]
+fn a_scan_is_held_against_the_device() {
+    let document = good("scan --policy conservative,aggressive --runtime 20s --io direct,buffered");
+    assert_eq!(document["target"]["kind"], "directory");
+    assert_eq!(document["table"]["order"], "random");
+    let table_bytes = document["table"]["size_bytes"].as_u64().unwrap();
+    assert!(
+        document["limit"]["random_bytes_per_second"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+    assert_eq!(runs(&document).len(), 4);
+    for run in runs(&document) {
+        // All rows, and so most of the table's pages.
+        assert_eq!(run["operations"], 4000, "{run:#}");
+        let read: u64 = ["read", "scan", "guess"]
+            .iter()
+            .map(|role| moved(run, role))
+            .sum();
+        assert!(read > table_bytes / 4, "{read} of {table_bytes}: {run:#}");
+        assert!(run["outstanding"]["data"]["idle_share"].as_f64().unwrap() < 1.0);
+    }
+}
+
+#[test]
+fn a_range_reads_as_many_rows_as_asked_for() {
+    let document =
+        good("range --range-rows 500 --policy paper --threads 2 --runtime 20s --repetitions 2");
+    let run = &runs(&document)[0];
+    assert_eq!(run["operations"], 2 * 2 * 500);
+    assert_eq!(run["spread"]["repetitions"], 2);
+}
+
+#[test]
+fn an_update_changes_all_rows() {
+    let document = good("update --policy aggressive --runtime 20s");
+    let run = &runs(&document)[0];
+    assert_eq!(run["operations"], 4000);
+    assert!(moved(run, "log") > 4000 * 500);
+    assert!(document["limit"].is_null());
+}
+
+#[test]
+fn transactions_run_beside_everything() {
+    let line = "oltp --policy aggressive --priorities on,off --threads 2 --rate 200/s \
+                --beside scan,backup,checkpoint,update --runtime 1s";
+    let document = good(line);
+    assert_eq!(runs(&document).len(), 2);
+    for run in runs(&document) {
+        assert!(run["operations"].as_u64().unwrap() > 0);
+        let background = run["background"].as_array().unwrap();
+        assert_eq!(background.len(), 4);
+        assert!(background[0]["rows"].as_u64().unwrap() > 0, "{run:#}");
+        assert!(!run["timeline"].as_array().unwrap().is_empty());
+        assert!(moved(run, "log") > 0);
+    }
+}
+
+#[test]
+fn commits_need_no_reads() {
+    let document = good("commit --policy conservative --threads 2 --order key --backend threads");
+    let run = &runs(&document)[0];
+    assert!(run["operations"].as_u64().unwrap() > 0);
+    assert_eq!(run["backend"], "threads");
+}
+
+#[test]
+fn text_and_report_are_for_people() {
+    let directory = scratch();
+    let line = format!("scan,commit {TINY} --policy aggressive --report page.html");
+    let output = iolane(directory.path(), &line).output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    for expected in ["rows/s", "tx/s", "of device", "data idle", "role"] {
+        assert!(text.contains(expected), "{text}");
+    }
+    let page = fs::read_to_string(directory.path().join("page.html")).unwrap();
+    assert!(page.contains("<svg") && !page.contains("<script"));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let directory = scratch();
+    for line in [
+        "scan --rate 100/s",
+        "sort",
+        "scan,scan",
+        "scan --rows 0",
+        "scan --directory missing",
+    ] {
+        let output = iolane(directory.path(), line).output().unwrap();
+        let code = output.status.code().unwrap();
+        assert!(code == 1 || code == 2, "{line}: {code}");
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn ctrl_c_leaves_nothing() {
+    let directory = scratch();
+    let mut child = iolane(
+        directory.path(),
+        "oltp --rows 4000 --log-size 8m --runtime 60s",
+    )
+    .stdout(Stdio::null())
+    .stderr(Stdio::null())
+    .spawn()
+    .unwrap();
+    let start = Instant::now();
+    while fs::read_dir(directory.path()).unwrap().count() == 0 && start.elapsed() < WAIT_MAX {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -INT {}", child.id())])
+        .status();
+    assert!(kill.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,247 @@
+//! Rows that the entries of a secondary index lead to, read ahead.
+//!
+//! The entries that come next are collected, the leaves of their rows found
+//! from the branches of the table, and read in batches. The rows come in the
+//! order of the index all the same.
+
+use super::{BEGIN_ROWS, LeafAhead, Next, PageStream, Source};
+use crate::access::Pages;
+use crate::attempt::Interrupt;
+use crate::ids::PageId;
+use crate::policy::{IndexReadAhead, Role};
+use crate::table::Table;
+use crate::tree::Cursor;
+use crate::txn::Error;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Entries collected at a time.
+const CHUNK: usize = 16;
+/// Entries that wait for their rows, at most: many may share a leaf.
+const ENTRIES_MAX: usize = 4096;
+/// Leaves of the index to begin with: each has hundreds of entries.
+const BEGIN_LEAVES: usize = 4;
+
+/// An entry of a secondary index.
+pub(crate) struct Entry {
+    /// Its columns, then the key of its row.
+    pub(crate) bytes: Vec<u8>,
+    /// Where that key begins.
+    pub(crate) key_at: usize,
+    /// Leaf in which the row was to be found when it was looked for.
+    leaf: Option<PageId>,
+}
+
+struct EntrySource<'p, P> {
+    pages: &'p P,
+    table: Arc<Table>,
+    index: usize,
+    cursor: Cursor,
+    leaves: LeafAhead<'p, P>,
+    /// Collected, the next one first.
+    entries: VecDeque<Entry>,
+    /// How many entries of which leaf are collected.
+    wanted: HashMap<PageId, u32>,
+    /// Entries without a leaf from there on.
+    unresolved: bool,
+    /// The leaf of the index that collecting has stopped at.
+    stopped_at: Option<PageId>,
+    /// What collecting has met; told when all before it is used up.
+    failed: Option<Error>,
+}
+
+impl<P: Pages> EntrySource<'_, P> {
+    fn entry(table: &Table, index: usize, bytes: &[u8]) -> Result<Entry, Error> {
+        let key_at = table.split_entry(&table.indexes[index], bytes)?;
+        Ok(Entry {
+            bytes: bytes.to_vec(),
+            key_at,
+            leaf: None,
+        })
+    }
+
+    /// The next entry, waiting for its leaf.
+    fn wait_next(&mut self) -> Result<Option<Entry>, Error> {
+        let found = self.cursor.next_watched(self.pages, &mut self.leaves)?;
+        found
+            .map(|(bytes, _)| Self::entry(&self.table, self.index, bytes))
+            .transpose()
+    }
+
+    /// Collects an entry if that needs no wait. `false`: not now.
+    fn collect(&mut self, next: &mut Next) -> bool {
+        let stopped = match self.cursor.try_next(self.pages, &mut self.leaves) {
+            Ok(Some((bytes, _))) => match Self::entry(&self.table, self.index, bytes) {
+                Ok(entry) => {
+                    self.entries.push_back(entry);
+                    return true;
+                }
+                Err(error) => Some(error),
+            },
+            Ok(None) => None,
+            Err(Interrupt::Miss(miss)) => {
+                if self.stopped_at != Some(miss.0) {
+                    self.stopped_at = Some(miss.0);
+                    self.cursor.waits_for(miss.0, &mut self.leaves);
+                }
+                next.branches.push(miss.0);
+                return false;
+            }
+            Err(Interrupt::Error(error)) => Some(error.into()),
+        };
+        self.failed = stopped;
+        false
+    }
+
+    /// Finds the leaf of an entry. `false`: a branch is missing.
+    fn resolve(&mut self, at: usize, next: &mut Next) -> bool {
+        let entry = &mut self.entries[at];
+        let key = &entry.bytes[entry.key_at..];
+        match self.table.rows.leaf_number(self.pages, key) {
+            Ok(leaf) => {
+                entry.leaf = Some(leaf);
+                let wanted = self.wanted.entry(leaf).or_default();
+                *wanted += 1;
+                if *wanted == 1 {
+                    next.pages.push(leaf);
+                }
+                true
+            }
+            Err(Interrupt::Miss(miss)) => {
+                if !next.branches.contains(&miss.0) {
+                    next.branches.push(miss.0);
+                }
+                false
+            }
+            // Whoever reads the row is told.
+            Err(Interrupt::Error(_)) => true,
+        }
+    }
+}
+
+impl<P: Pages> Source for EntrySource<'_, P> {
+    fn more(&mut self, next: &mut Next) -> bool {
+        if self.unresolved {
+            self.unresolved = false;
+            for at in 0..self.entries.len() {
+                if self.entries[at].leaf.is_none() {
+                    self.unresolved |= !self.resolve(at, next);
+                }
+            }
+        }
+        for _ in 0..CHUNK {
+            if self.failed.is_some() || self.entries.len() >= ENTRIES_MAX || !self.collect(next) {
+                break;
+            }
+            self.unresolved |= !self.resolve(self.entries.len() - 1, next);
+        }
+        true
+    }
+}
+
+/// The entries of a range of a secondary index, and reading ahead of the one
+/// who goes through them.
+pub(crate) struct EntryRows<'p, P> {
+    /// Empty while it changes from the first to the second.
+    state: State<'p, P>,
+    may_begin: bool,
+    role: Role,
+}
+
+enum State<'p, P> {
+    Alone(EntrySource<'p, P>),
+    Ahead(PageStream<'p, EntrySource<'p, P>>),
+    Changing,
+}
+
+impl<'p, P: Pages> EntryRows<'p, P> {
+    /// The entries that `cursor` comes to, of a table's index; what is read ahead
+    /// is read for `role`.
+    pub(crate) fn new(
+        pages: &'p P,
+        table: Arc<Table>,
+        index: usize,
+        cursor: Cursor,
+        role: Role,
+    ) -> Self {
+        let batches = |policy| policy == IndexReadAhead::Batches;
+        let leaves = match role {
+            Role::Index => Role::Scan,
+            other => other,
+        };
+        EntryRows {
+            role,
+            may_begin: pages
+                .read_ahead()
+                .is_some_and(|ahead| batches(ahead.policy().index)),
+            state: State::Alone(EntrySource {
+                pages,
+                table,
+                index,
+                cursor,
+                leaves: LeafAhead::new(pages, leaves, BEGIN_LEAVES),
+                entries: VecDeque::new(),
+                wanted: HashMap::new(),
+                unresolved: false,
+                stopped_at: None,
+                failed: None,
+            }),
+        }
+    }
+
+    /// The next entry. Waits for it if need be.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>, Error> {
+        let source = match &mut self.state {
+            State::Alone(source) => source,
+            State::Ahead(stream) => &mut stream.source,
+            State::Changing => return Ok(None),
+        };
+        if let Some(entry) = source.entries.pop_front() {
+            return Ok(Some(entry));
+        }
+        match source.failed.take() {
+            Some(error) => Err(error),
+            None => source.wait_next(),
+        }
+    }
+
+    /// Its row makes the caller wait for a page.
+    pub(crate) fn waits_for(&mut self, page: PageId) {
+        if self.may_begin && matches!(self.state, State::Alone(_)) {
+            self.begin();
+        }
+        if let State::Ahead(stream) = &mut self.state {
+            stream.waits_for(page);
+        }
+    }
+
+    fn begin(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Changing) {
+            State::Alone(source) => match source.pages.read_ahead() {
+                Some(ahead) => State::Ahead(PageStream::new(ahead, self.role, BEGIN_ROWS, source)),
+                None => State::Alone(source),
+            },
+            other => other,
+        };
+    }
+
+    /// The row of an entry has been read.
+    pub(crate) fn is_through_with(&mut self, entry: &Entry) {
+        let State::Ahead(stream) = &mut self.state else {
+            return;
+        };
+        let Some(leaf) = entry.leaf else {
+            stream.passed();
+            return;
+        };
+        if let Some(wanted) = stream.source.wanted.get_mut(&leaf) {
+            *wanted -= 1;
+            if *wanted == 0 {
+                stream.source.wanted.remove(&leaf);
+                stream.is_through_with(leaf);
+                return;
+            }
+        }
+        stream.passed();
+    }
+}

@@ -1,0 +1,222 @@
+//! Streams of pages: reading ahead for whoever knows which pages come next.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `distance` | how far ahead |
+//! | `share` | what the streams that run at a time may have |
+//! | `leaves` | the leaves that a cursor will come to |
+//! | `entries` | the rows that entries of a secondary index lead to |
+//! | `offered` | pages whose numbers are known beforehand |
+//! | `acting` | for which role a thread reads |
+//! | `guess` | neighbours of pages that were read |
+//!
+//! A [`PageStream`] asks a [`Source`] for page numbers, keeps some of them on
+//! their way, and is told where its consumer is. It reads nothing for the
+//! consumer: that latches and loads pages as if there were no stream, and finds
+//! them in memory, or on their way and then promotes them. So a stream that is
+//! wrong (numbers change while they wait) costs a read, and nothing else.
+
+mod acting;
+mod distance;
+mod entries;
+mod guess;
+mod leaves;
+mod offered;
+mod share;
+
+pub(crate) use acting::{acting, acting_as};
+pub(crate) use entries::{Entry, EntryRows};
+pub(crate) use guess::Guesses;
+pub(crate) use leaves::LeafAhead;
+pub(crate) use offered::Offered;
+pub use share::StreamStatistics;
+pub(crate) use share::Streams;
+
+use crate::core::Core;
+use crate::ids::{EXTENT_PAGES, PageId};
+use crate::policy::{IoPolicy, Role};
+use crate::pool::Awaited;
+use distance::Distance;
+use std::collections::VecDeque;
+
+/// A couple of extents: what Hall and Bonnet let a scan begin with.
+pub(crate) const BEGIN_EXTENTS: usize = 2 * EXTENT_PAGES as usize;
+/// What they let a range of a secondary index begin with.
+pub(crate) const BEGIN_ROWS: usize = 16;
+/// Distances between which it may be that a stream asks its source and finds
+/// nothing to submit.
+const ASKS_MAX: usize = 4;
+
+/// The part of an open store that reads ahead.
+#[derive(Clone, Copy)]
+pub struct ReadAhead<'p>(pub(crate) &'p Core);
+
+impl ReadAhead<'_> {
+    /// How eager it is.
+    pub(crate) fn policy(&self) -> &IoPolicy {
+        &self.0.pool.files.policy
+    }
+}
+
+/// What a source says.
+#[derive(Default)]
+pub(crate) struct Next {
+    /// The next pages, in the order in which they are needed.
+    pub(crate) pages: Vec<PageId>,
+    /// Pages that must be in memory before the source can say more.
+    pub(crate) branches: Vec<PageId>,
+}
+
+/// Knows which pages come next.
+pub(crate) trait Source {
+    /// Appends what it knows without waiting. `false`: there is no more.
+    fn more(&mut self, next: &mut Next) -> bool;
+}
+
+/// Reads what a [`Source`] names ahead of whoever goes through it. Dropped, it
+/// withdraws what has not begun.
+pub(crate) struct PageStream<'p, S> {
+    ahead: ReadAhead<'p>,
+    role: Role,
+    pub(crate) source: S,
+    ended: bool,
+    /// Named and not asked for.
+    known: VecDeque<PageId>,
+    /// Asked for, and the consumer has not come there.
+    window: VecDeque<Awaited>,
+    distance: Distance,
+    /// Reused.
+    next: Next,
+}
+
+impl<'p, S: Source> PageStream<'p, S> {
+    pub(crate) fn new(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
+        ahead.0.streams.begin(role);
+        PageStream {
+            ahead,
+            role,
+            source,
+            ended: false,
+            known: VecDeque::new(),
+            window: VecDeque::new(),
+            distance: Distance::new(begin),
+            next: Next::default(),
+        }
+    }
+
+    /// The consumer has come to a page, and past all that the source named
+    /// before it.
+    pub(crate) fn came_to(&mut self, page: PageId) {
+        if let Some(at) = self.window.iter().position(|(id, _)| *id == page) {
+            let passed = self.window.drain(..at);
+            self.ahead.0.pool.give_up(passed);
+            self.window.pop_front();
+        } else if let Some(at) = self.known.iter().position(|&id| id == page) {
+            self.known.drain(..=at);
+            let passed = self.window.drain(..);
+            self.ahead.0.pool.give_up(passed);
+        }
+        self.passed();
+    }
+
+    /// The consumer needs a page no more, whether it came there or not.
+    pub(crate) fn is_through_with(&mut self, page: PageId) {
+        if let Some(at) = self.window.iter().position(|(id, _)| *id == page) {
+            let passed = self.window.remove(at);
+            self.ahead.0.pool.give_up(passed);
+        }
+        self.passed();
+    }
+
+    /// The consumer has come farther.
+    pub(crate) fn passed(&mut self) {
+        self.distance.passed();
+        self.top_up(None);
+    }
+
+    /// The consumer has to wait for a page, which it reads by itself unless it
+    /// is on its way.
+    pub(crate) fn waits_for(&mut self, page: PageId) {
+        if self.window.iter().any(|(id, _)| *id == page) {
+            let limit = self.limit();
+            self.distance.waited(limit);
+            self.ahead.0.streams.waited(self.role);
+        }
+        self.top_up(Some(page));
+    }
+
+    fn limit(&self) -> usize {
+        let space = self.window.back().map(|(id, _)| id.space);
+        self.ahead.0.streams.limit(&self.ahead.0.pool, space)
+    }
+
+    /// Asks for more pages when a good part of the distance is used up. What
+    /// the consumer reads by itself is left to it.
+    fn top_up(&mut self, but: Option<PageId>) {
+        let full = self.distance.pages(usize::MAX);
+        if self.window.len() > full - full / 4 || self.is_through() {
+            return;
+        }
+        let distance = self.distance.pages(self.limit());
+        let batch = (distance / 4).clamp(1, EXTENT_PAGES as usize);
+        if self.window.len() + batch > distance {
+            return;
+        }
+        let wanted = distance - self.window.len();
+        // A distance more is known, so that the branch behind comes in time.
+        for _ in 0..ASKS_MAX {
+            if self.ended || self.known.len() >= wanted + distance {
+                break;
+            }
+            if !self.ask(but) {
+                break;
+            }
+        }
+        self.submit(wanted, but);
+    }
+
+    fn is_through(&self) -> bool {
+        self.ended && self.known.is_empty()
+    }
+
+    /// Asks the source. Returns whether it knew something.
+    fn ask(&mut self, but: Option<PageId>) -> bool {
+        self.ended = !self.source.more(&mut self.next);
+        let found = !self.next.pages.is_empty();
+        self.known.extend(self.next.pages.drain(..));
+        self.next.branches.retain(|&branch| Some(branch) != but);
+        if !self.next.branches.is_empty() {
+            let pool = &self.ahead.0.pool;
+            let begun = pool.prefetch(&self.next.branches, self.role, None);
+            self.ahead.0.streams.read(self.role, begun.reads);
+            self.next.branches.clear();
+        }
+        found
+    }
+
+    fn submit(&mut self, wanted: usize, but: Option<PageId>) {
+        if let Some(but) = but
+            && self.known.front() == Some(&but)
+        {
+            self.known.pop_front();
+            self.window.push_back((but, None));
+        }
+        let wanted = wanted.min(self.known.len());
+        if wanted == 0 {
+            return;
+        }
+        let pool = &self.ahead.0.pool;
+        let ids = &self.known.make_contiguous()[..wanted];
+        let begun = pool.prefetch(ids, self.role, Some(&mut self.window));
+        self.known.drain(..begun.looked_at);
+        self.ahead.0.streams.read(self.role, begun.reads);
+        self.ahead.0.streams.reached(self.role, self.window.len());
+    }
+}
+
+impl<S> Drop for PageStream<'_, S> {
+    fn drop(&mut self) {
+        self.ahead.0.pool.give_up(self.window.drain(..));
+        self.ahead.0.streams.end(self.role);
+    }
+}

@@ -1,0 +1,105 @@
+//! What the streams that run at a time may have, and what they did.
+
+use crate::ids::EXTENT_PAGES;
+use crate::policy::Role;
+use crate::pool::Pool;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Share of the frames that all streams together may hold: what they hold
+/// cannot leave, and others must find room beside it.
+const FRAMES_SHARE: usize = 4;
+/// Windows of the device that all streams together may have outstanding: one
+/// that it works on, the others so that it finds work when one is used up at
+/// once.
+const WINDOWS: usize = 4;
+/// As long as nothing has been learned of the device, and where its window is
+/// small because its transfers are large.
+const OUTSTANDING_MIN: usize = 4 * EXTENT_PAGES as usize;
+/// More than the window of any device times [`WINDOWS`], and fewer than may
+/// queue in the engine on one level: a stream never waits for room there.
+const OUTSTANDING_MAX: usize = 2048;
+
+/// What the streams of one role did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamStatistics {
+    /// Streams that run now.
+    pub running: u64,
+    /// Streams that have been begun.
+    pub begun: u64,
+    /// Pages that they began to read.
+    pub reads: u64,
+    /// Times that a consumer came to a page that was still on its way.
+    pub waits: u64,
+    /// Farthest that one was ahead of its consumer, in pages.
+    pub distance_max: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    running: AtomicU64,
+    begun: AtomicU64,
+    reads: AtomicU64,
+    waits: AtomicU64,
+    distance_max: AtomicU64,
+}
+
+/// All streams of a store.
+#[derive(Default)]
+pub(crate) struct Streams {
+    running: AtomicUsize,
+    roles: [Counters; Role::COUNT],
+}
+
+impl Streams {
+    pub(super) fn begin(&self, role: Role) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let counters = &self.roles[role.index()];
+        counters.running.fetch_add(1, Ordering::Relaxed);
+        counters.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self, role: Role) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        let counters = &self.roles[role.index()];
+        counters.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn read(&self, role: Role, pages: usize) {
+        let reads = &self.roles[role.index()].reads;
+        reads.fetch_add(pages as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn waited(&self, role: Role) {
+        let waits = &self.roles[role.index()].waits;
+        waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn reached(&self, role: Role, pages: usize) {
+        let distance_max = &self.roles[role.index()].distance_max;
+        distance_max.fetch_max(pages as u64, Ordering::Relaxed);
+    }
+
+    /// Pages that one of the running streams may be ahead: its part of the
+    /// frames, and of what the device of tablespace `space` needs.
+    pub(super) fn limit(&self, pool: &Pool, space: Option<u32>) -> usize {
+        let running = self.running.load(Ordering::Relaxed).max(1);
+        let frames = pool.frames().len() / FRAMES_SHARE;
+        let file = space.and_then(|space| pool.files.get(space));
+        let window = file.map_or(0.0, |file| file.device().snapshot().window.transfers);
+        let outstanding = (WINDOWS * window as usize).clamp(OUTSTANDING_MIN, OUTSTANDING_MAX);
+        (frames.min(outstanding) / running).max(1)
+    }
+
+    pub(crate) fn statistics(&self, role: Role) -> StreamStatistics {
+        let counters = &self.roles[role.index()];
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        StreamStatistics {
+            running: read(&counters.running),
+            begun: read(&counters.begun),
+            reads: read(&counters.reads),
+            waits: read(&counters.waits),
+            distance_max: read(&counters.distance_max),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The ledger says what a store's I/O was for.
+
+use iolane::Level;
+use iolane_store::data::{ColumnType, TableSchema, Value};
+use iolane_store::{Direction, FileClass, Role, Store, StoreOptions};
+
+const ROWS: i64 = 4000;
+
+#[test]
+fn each_role_pays_for_its_own() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let path = directory.path().join("store");
+    let mut options = StoreOptions::default();
+    options.pages.pool_bytes = 2 << 20;
+    options.pages.log_bytes = 4 << 20;
+    let store = Store::create(&path, &options).unwrap();
+    let schema = TableSchema::new("t")
+        .column("id", ColumnType::Integer)
+        .column("payload", ColumnType::Blob)
+        .primary_key(["id"]);
+    store.create_table(&schema).unwrap();
+    let before = store.ledger();
+    for chunk in (0..ROWS).collect::<Vec<_>>().chunks(100) {
+        let mut transaction = store.begin();
+        for &id in chunk {
+            let row = vec![id.into(), Value::Blob(vec![id as u8; 1000])];
+            transaction.insert("t", row).unwrap();
+        }
+        transaction.commit().unwrap();
+    }
+    let mut transaction = store.begin();
+    let rows = transaction.range("t", .., Direction::Forward).unwrap();
+    assert_eq!(rows.count(), ROWS as usize);
+    drop(transaction);
+
+    let did = store.ledger().since(&before);
+    let log = did.role(Role::Log);
+    let critical = &log.levels[Level::Critical.index()];
+    assert!(critical.write.requests >= 40);
+    assert!(critical.write.bytes >= 1000 * ROWS as u64);
+    // Twice the pool was changed, so pages were written; and twice each.
+    let written: u64 = [Role::Preflush, Role::Checkpoint, Role::Read]
+        .iter()
+        .map(|&role| did.role(role).total().write.bytes)
+        .sum();
+    assert!(written >= 2 << 21, "{written}");
+    let read: u64 = [Role::Read, Role::Scan, Role::Guess]
+        .iter()
+        .map(|&role| did.role(role).total().read.requests)
+        .sum();
+    assert!(read >= 100, "{read}");
+    assert_eq!(did.role(Role::Backup).total().total().requests, 0);
+    // Nothing of the store's goes to the device without a role.
+    let all: u64 = Role::ALL
+        .iter()
+        .map(|&role| did.role(role).total().total().requests)
+        .sum();
+    assert_eq!(all, did.device().total().total().requests);
+    for class in FileClass::ALL {
+        let busy: u64 = did.outstanding(class).times_ns().iter().skip(1).sum();
+        assert!(busy > 0, "{}", class.name());
+    }
+    let now = store.outstanding();
+    assert!(FileClass::Log.of(&now).times_ns().len() > 1);
+}

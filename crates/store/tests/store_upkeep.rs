@@ -1,0 +1,161 @@
+//! Checks and backups beside transactions, and given up on the way.
+
+mod simulated;
+mod workload;
+
+use iolane::{Arena, SimulatedDisk};
+use iolane_store::{Error, Names, Store, StoreOptions};
+use simulated::*;
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use workload::*;
+
+const TABLES: usize = 3;
+const ROWS: u64 = 300;
+
+struct Rig {
+    arena: Arena,
+    disk: SimulatedDisk,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let disk = SimulatedDisk::builder().build().unwrap();
+        Rig {
+            arena: arena(),
+            disk,
+        }
+    }
+
+    fn options(&self) -> StoreOptions {
+        options(&self.disk, &self.arena)
+    }
+
+    /// A store with tables that take some time to be walked.
+    fn store(&self) -> Store {
+        let store = Store::create(DIRECTORY, &self.options()).unwrap();
+        for number in 0..TABLES {
+            let name = format!("t{number}");
+            store.create_table(&schema(&name)).unwrap();
+            let mut one = store.begin();
+            for id in 0..ROWS as i64 {
+                one.insert(&name, row(id, 1)).unwrap();
+            }
+            one.commit().unwrap();
+        }
+        store
+    }
+}
+
+fn row(id: i64, round: u64) -> iolane_store::data::Row {
+    let tag = id * 1000 + (round % 1000) as i64;
+    let text = "x".repeat(50 + round as usize % 400);
+    vec![id.into(), tag.into(), "group".into(), text.into()]
+}
+
+/// While a check walks a store, others commit, and are not taken for damage.
+#[test]
+fn commits_go_on_during_a_check() {
+    let rig = Rig::new();
+    let mut options = rig.options();
+    options.purge_thread = true;
+    rig.store().close().unwrap();
+    let store = Store::open(DIRECTORY, &options).unwrap();
+    let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut during = 0;
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (store, stop, commits) = (&store, &stop, &commits);
+            scope.spawn(move || {
+                let mut random = Random(thread);
+                while !stop.load(Ordering::Relaxed) {
+                    let mut one = store.begin();
+                    let name = format!("t{}", random.below(TABLES as u64));
+                    // Each has rows of its own.
+                    let id = (random.below(ROWS / 2) * 2 + thread) as i64;
+                    if random.below(4) == 0 {
+                        one.delete(&name, &[id.into()]).unwrap();
+                    } else if !one.update(&name, row(id, random.next())).unwrap() {
+                        one.insert(&name, row(id, random.next())).unwrap();
+                    }
+                    one.commit().unwrap();
+                    commits.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for _ in 0..20 {
+            let before = commits.load(Ordering::Relaxed);
+            let report = store.check().unwrap();
+            during += commits.load(Ordering::Relaxed) - before;
+            assert!(report.is_clean(), "{:#?}", report.findings);
+            assert_eq!(report.tables, TABLES as u64);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("{during} commits during 20 checks");
+    // It has some 30 steps; with a single one, only two could slip through.
+    assert!(during > 100, "{during}");
+}
+
+/// Asks `limit` times, and then no more.
+fn only(limit: u64) -> impl Fn() -> bool {
+    let asked = Cell::new(0);
+    move || {
+        asked.set(asked.get() + 1);
+        asked.get() <= limit
+    }
+}
+
+#[test]
+fn a_check_ends_whenever_it_is_no_longer_wanted() {
+    let rig = Rig::new();
+    let store = rig.store();
+    let asked = Cell::new(0_u64);
+    let whole = store.check_while(&|| {
+        asked.set(asked.get() + 1);
+        true
+    });
+    assert!(whole.unwrap().is_clean());
+    let asked = asked.get();
+    assert!(asked > 2 * TABLES as u64 * ROWS);
+    for limit in (0..asked).step_by(asked as usize / 20) {
+        let stopped = store.check_while(&only(limit));
+        assert!(matches!(stopped, Err(Error::Stopped)), "after {limit}");
+        // Nothing is held.
+        let mut one = store.begin();
+        assert!(one.update("t0", row(1, limit)).unwrap());
+        one.commit().unwrap();
+    }
+    assert!(store.check().unwrap().is_clean());
+}
+
+#[test]
+fn a_backup_that_is_given_up_leaves_nothing() {
+    let rig = Rig::new();
+    let store = rig.store();
+    // Memory of its own: both are open at once.
+    let options = options(&rig.disk, &arena());
+    let names = DiskNames(rig.disk.clone());
+    let left = || names.list(Path::new("copy.part")).unwrap();
+    for limit in [0, 1, ROWS, ROWS + 1, TABLES as u64 * ROWS - 1] {
+        let stopped = store.backup_while("copy", &options, &only(limit));
+        assert!(matches!(stopped, Err(Error::Stopped)), "after {limit}");
+        assert_eq!(left(), Vec::<std::path::PathBuf>::new(), "after {limit}");
+    }
+}
+
+/// What lies where the copy is to be made, until it is complete, may be another
+/// backup's, or anything: it is left alone.
+#[test]
+fn a_backup_touches_no_files_of_others() {
+    let rig = Rig::new();
+    let store = rig.store();
+    let options = options(&rig.disk, &arena());
+    let other = Store::create("copy.part", &options).unwrap();
+    let before = files(&rig.disk).len();
+    let refused = store.backup("copy", &options).unwrap_err();
+    assert!(refused.to_string().contains("copy.part"), "{refused}");
+    assert_eq!(files(&rig.disk).len(), before);
+    other.close().unwrap();
+}
