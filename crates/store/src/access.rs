@@ -12,6 +12,7 @@ pub mod memory;
 
 use crate::ids::{Lsn, PageId, SegmentId};
 use crate::page::Op;
+use crate::pool::Stamp;
 use crate::stream::ReadAhead;
 use std::ops::Deref;
 
@@ -66,6 +67,27 @@ pub trait Pages: Send + Sync {
     /// # Errors
     /// [`Miss`] when it is not in memory.
     fn shared(&self, id: PageId) -> Result<Self::Shared<'_>, Miss>;
+
+    /// What `read` finds in a copy of a page that this thread has, if the page
+    /// was still the same just now. Takes no latch, so whoever goes on from
+    /// what it found latches or looks at that first, and asks then whether
+    /// this page [is the same](Self::is_current) still.
+    fn copied<T>(&self, id: PageId, read: impl FnOnce(&[u8]) -> T) -> Option<(T, Stamp)> {
+        let _ = (id, read);
+        None
+    }
+
+    /// Whether the page of a copy is the same as when the copy was made: nobody
+    /// had it under an exclusive latch since.
+    fn is_current(&self, stamp: Stamp) -> bool {
+        let _ = stamp;
+        false
+    }
+
+    /// A branch that this thread comes through, and may keep a copy of.
+    fn offer(&self, page: &Self::Shared<'_>) {
+        let _ = page;
+    }
 
     /// Reads a page into memory and waits. The caller holds no latch. Whoever
     /// comes second waits for the same read, which is promoted.

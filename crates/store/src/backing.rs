@@ -5,6 +5,7 @@ use crate::ids::{Lsn, SegmentId};
 use crate::page_store::PageStore;
 use crate::space::SYSTEM_SPACE;
 use crate::txn::Error;
+use crate::unlogged::NewPages;
 
 /// Pages, and the tablespaces and segments that they come from.
 pub trait Backing: Pages {
@@ -47,6 +48,16 @@ pub trait Backing: Pages {
     /// The pages of a segment, ascending.
     fn segment_pages(&self, segment: SegmentId) -> Vec<u32>;
 
+    /// Writes leaves of a load past the log. `None`: they are pages like all
+    /// others.
+    ///
+    /// # Errors
+    /// No such tablespace.
+    fn new_pages(&self, segment: SegmentId) -> Result<Option<Box<dyn NewPages + '_>>, PagesError> {
+        let _ = segment;
+        Ok(None)
+    }
+
     /// Pages in use in a tablespace but for its own, `None` if nobody knows.
     fn data_pages(&self, space: u32) -> Option<u64>;
 }
@@ -81,6 +92,10 @@ impl Backing for PageStore {
 
     fn segment_pages(&self, segment: SegmentId) -> Vec<u32> {
         self.pages_of(segment)
+    }
+
+    fn new_pages(&self, segment: SegmentId) -> Result<Option<Box<dyn NewPages + '_>>, PagesError> {
+        Ok(Some(Box::new(PageStore::new_pages(self, segment)?)))
     }
 
     fn data_pages(&self, space: u32) -> Option<u64> {

@@ -53,6 +53,7 @@ mod table;
 pub mod tree;
 pub mod txn;
 mod undo;
+mod unlogged;
 mod waits;
 
 pub use check::{CheckReport, Finding};
@@ -65,7 +66,7 @@ pub use page_store::{
     DOUBLEWRITE_FILE, LOG_FILE, PageStore, PageStoreOptions, PageStoreStatistics,
 };
 pub use policy::{IndexReadAhead, IoPolicy, Preflush, Role, ScanReadAhead};
-pub use pool::{POOL_PAGES_MIN, PoolError, PoolStatistics, SharedPage};
+pub use pool::{POOL_PAGES_MIN, PoolError, PoolStatistics, SharedPage, Stamp};
 pub use recovery::{RecoveryProgress, RecoveryReport};
 pub use space::SpaceStatistics;
 pub use store::{Store, StoreOptions, StoreStatistics};

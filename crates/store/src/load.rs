@@ -4,9 +4,10 @@
 //! place of the table's when it is complete: a crash or an error leaves the
 //! table empty.
 //!
-//! What fits in [`SORT_BYTES_MAX`] may come in any order and is sorted. From
-//! more, all that comes in the order of the key is still written page by page;
-//! the rest is sorted in parts of that size and inserted.
+//! Rows that begin in the order of the key go into pages as they come, and so
+//! do those that follow while the order lasts. If the first few are in no
+//! order, as many as fit in [`SORT_BYTES_MAX`] are sorted before. What does not
+//! follow in order is sorted in parts of that size and inserted.
 
 use crate::backing::Backing;
 use crate::data::Row;
@@ -19,6 +20,8 @@ use std::ops::Bound;
 
 /// Most bytes of rows, and of index entries, that are sorted in memory.
 const SORT_BYTES_MAX: usize = 64 << 20;
+/// So many bytes of rows show whether they come in order.
+const PROBE_BYTES: usize = 1 << 20;
 /// What a record in memory takes beside its bytes, about.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 /// Of a page, so much is filled: rows are changed later.
@@ -34,8 +37,9 @@ struct Loader<'a, B> {
     /// Entries of all indexes that are not in their trees yet.
     entries: Vec<Vec<Vec<u8>>>,
     entries_bytes: usize,
-    /// The first error, which ends the stream of rows.
-    failed: Option<Error>,
+    /// The record of the last row.
+    key: Vec<u8>,
+    value: Vec<u8>,
     rows: u64,
 }
 
@@ -85,10 +89,16 @@ impl<B: Backing> System<B> {
             trx,
             entries: vec![Vec::new(); table.indexes.len()],
             entries_bytes: 0,
-            failed: None,
+            key: Vec::new(),
+            value: Vec::new(),
             rows: 0,
         };
-        let sorted = loader.sorted_part(&mut rows)?;
+        let mut sorted = Vec::new();
+        loader.gather(&mut rows, PROBE_BYTES, &mut sorted)?;
+        if !sorted.is_sorted_by(|a: &Record, b| a.0 < b.0) {
+            loader.gather(&mut rows, SORT_BYTES_MAX, &mut sorted)?;
+            loader.sort(&mut sorted)?;
+        }
         let rest = loader.load_ascending(sorted, &mut rows)?;
         loader.insert_rest(rest, &mut rows)?;
         loader.flush_entries()?;
@@ -100,57 +110,84 @@ impl<B: Backing> System<B> {
 }
 
 impl<B: Backing> Loader<'_, B> {
-    /// The record of a row; its entries are noted.
-    fn record(&mut self, row: &Row) -> Result<Record, Error> {
+    /// Makes the record of a row, in `key` and `value`; its entries are noted.
+    fn encode(&mut self, row: &Row) -> Result<(), Error> {
         let (system, table) = (self.system, self.table);
         table.schema.check_row(row)?;
-        let key = table.key_of(row, Tree::key_bytes_max(&system.backing))?;
-        for (index, entry) in system.entries_of(table, row, &key)?.into_iter().enumerate() {
+        self.key.clear();
+        table.put_key(row, Tree::key_bytes_max(&system.backing), &mut self.key)?;
+        if !table.indexes.is_empty() {
+            self.note_entries(row)?;
+        }
+        let mut version = VersionRef {
+            trx: self.trx,
+            roll: RollPointer::NONE,
+            flags: 0,
+            payload: &[],
+        };
+        self.value.clear();
+        version.encode(&mut self.value);
+        table.put_payload(row, &mut self.value)?;
+        let room = Tree::value_bytes_max(&system.backing, self.key.len());
+        if self.value.len() > room {
+            // Without undo: if this does not end well, the tablespace goes.
+            let payload = &self.value[VersionRef::HEAD_BYTES..];
+            let reserve = Reserve::default();
+            let backing = &system.backing;
+            let value = table
+                .long
+                .write(backing, payload, reserve, |_| Ok(()), |_, _| {})?;
+            let reference = value.to_bytes();
+            (version.flags, version.payload) = (LONG, &reference);
+            self.value.clear();
+            version.encode(&mut self.value);
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn note_entries(&mut self, row: &Row) -> Result<(), Error> {
+        let entries = self.system.entries_of(self.table, row, &self.key)?;
+        for (index, entry) in entries.into_iter().enumerate() {
             self.entries_bytes += entry.len() + RECORD_OVERHEAD_BYTES;
             self.entries[index].push(entry);
         }
         if self.entries_bytes > SORT_BYTES_MAX {
             self.flush_entries()?;
         }
-        let mut payload = table.payload_of(row)?;
-        let room = Tree::value_bytes_max(&system.backing, key.len()) - VersionRef::HEAD_BYTES;
-        let mut flags = 0;
-        if payload.len() > room {
-            // Without undo: if this does not end well, the tablespace goes.
-            let reserve = Reserve::default();
-            let backing = &system.backing;
-            let value = table
-                .long
-                .write(backing, &payload, reserve, |_| Ok(()), |_, _| {})?;
-            (flags, payload) = (LONG, value.to_bytes().to_vec());
-        }
-        let version = VersionRef {
-            trx: self.trx,
-            roll: RollPointer::NONE,
-            flags,
-            payload: &payload,
-        };
-        let mut value = Vec::new();
-        version.encode(&mut value);
-        self.rows += 1;
-        Ok((key, value))
+        Ok(())
     }
 
-    /// As many rows as may be sorted in memory, sorted.
-    fn sorted_part(&mut self, rows: &mut impl Iterator<Item = Row>) -> Result<Vec<Record>, Error> {
-        let (mut part, mut bytes) = (Vec::new(), 0);
-        while bytes < SORT_BYTES_MAX
+    /// The record of a row, to be kept.
+    fn record(&mut self, row: &Row) -> Result<Record, Error> {
+        self.encode(row)?;
+        Ok((self.key.clone(), self.value.clone()))
+    }
+
+    /// Adds rows to `part` until they take `bytes_max` more in memory.
+    fn gather(
+        &mut self,
+        rows: &mut impl Iterator<Item = Row>,
+        bytes_max: usize,
+        part: &mut Vec<Record>,
+    ) -> Result<(), Error> {
+        let mut bytes = 0;
+        while bytes < bytes_max
             && let Some(row) = rows.next()
         {
             let (key, value) = self.record(&row)?;
             bytes += key.len() + value.len() + RECORD_OVERHEAD_BYTES;
             part.push((key, value));
         }
+        Ok(())
+    }
+
+    fn sort(&self, part: &mut [Record]) -> Result<(), Error> {
         part.sort_unstable();
         if part.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(self.duplicate("primary key"));
         }
-        Ok(part)
+        Ok(())
     }
 
     /// Loads the sorted rows, and those that come in order behind them.
@@ -160,35 +197,22 @@ impl<B: Backing> Loader<'_, B> {
         sorted: Vec<Record>,
         rows: &mut impl Iterator<Item = Row>,
     ) -> Result<Option<Record>, Error> {
-        let mut out_of_order = None;
-        let mut last = sorted.last().map_or_else(Vec::new, |(key, _)| key.clone());
         let (tree, backing) = (self.table.rows, &self.system.backing);
-        let behind = std::iter::from_fn(|| {
-            let row = rows.next()?;
-            match self.record(&row) {
-                Ok(record) if record.0 > last => {
-                    last.clone_from(&record.0);
-                    Some(record)
-                }
-                Ok(record) => {
-                    out_of_order = Some(record);
-                    None
-                }
-                Err(error) => {
-                    self.failed = Some(error);
-                    None
-                }
-            }
-        });
-        let loaded = tree.bulk_load(
-            backing,
-            sorted.into_iter().chain(behind.fuse()),
-            FILL_PERCENT,
-        );
-        if let Some(error) = self.failed.take() {
-            return Err(error);
+        let leaves = backing.new_pages(tree.leaf_segment)?;
+        let mut loader = tree.loader(backing, FILL_PERCENT, leaves)?;
+        for (key, value) in sorted {
+            loader.push(&key, &value)?;
         }
-        loaded?;
+        let mut out_of_order = None;
+        for row in rows {
+            self.encode(&row)?;
+            if !loader.is_above(&self.key) {
+                out_of_order = Some((self.key.clone(), self.value.clone()));
+                break;
+            }
+            loader.push(&self.key, &self.value)?;
+        }
+        loader.finish()?;
         Ok(out_of_order)
     }
 
@@ -200,9 +224,9 @@ impl<B: Backing> Loader<'_, B> {
     ) -> Result<(), Error> {
         let mut next = first;
         while let Some(first) = next.take() {
-            let mut part = self.sorted_part(rows)?;
-            part.push(first);
-            part.sort_unstable();
+            let mut part = vec![first];
+            self.gather(rows, SORT_BYTES_MAX, &mut part)?;
+            self.sort(&mut part)?;
             for (key, value) in part {
                 if !self.table.rows.insert(&self.system.backing, &key, &value)? {
                     return Err(self.duplicate("primary key"));
@@ -219,8 +243,7 @@ impl<B: Backing> Loader<'_, B> {
         for (index, entries) in self.table.indexes.iter().zip(&mut self.entries) {
             let mut entries = std::mem::take(entries);
             entries.sort_unstable();
-            let records = entries.iter().map(|entry| (entry, []));
-            match index.tree.bulk_load(backing, records, FILL_PERCENT) {
+            match load_entries(backing, &index.tree, &entries) {
                 Ok(_) => {}
                 Err(TreeError::NotEmpty) => {
                     for entry in &entries {
@@ -262,4 +285,19 @@ impl<B: Backing> Loader<'_, B> {
             key: key.to_owned(),
         }
     }
+}
+
+/// Loads sorted entries into an empty tree.
+fn load_entries<B: Backing>(
+    backing: &B,
+    tree: &Tree,
+    entries: &[Vec<u8>],
+) -> Result<(), TreeError> {
+    let leaves = backing.new_pages(tree.leaf_segment)?;
+    let mut loader = tree.loader(backing, FILL_PERCENT, leaves)?;
+    for entry in entries {
+        loader.push(entry, &[])?;
+    }
+    loader.finish()?;
+    Ok(())
 }

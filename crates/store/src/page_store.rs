@@ -13,11 +13,12 @@ use crate::mini::Mini;
 use crate::names::{Names, SystemNames};
 use crate::page::header::{get_u32, get_u64};
 use crate::policy::{IoPolicy, Role};
-use crate::pool::{Pool, PoolStatistics, SharedPage};
+use crate::pool::{Pool, PoolStatistics, SharedPage, Stamp};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
 use crate::stream::{ReadAhead, StreamStatistics, acting_as};
+use crate::unlogged::UnloggedPages;
 use crate::waits::WaitStatistics;
 use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions, Outstanding, Tag};
 use std::collections::hash_map::RandomState;
@@ -358,6 +359,11 @@ impl PageStore {
         self.core.drop_segment(segment)
     }
 
+    /// Writes new pages of a segment past pool and log.
+    pub(crate) fn new_pages(&self, segment: SegmentId) -> Result<UnloggedPages<'_>, PagesError> {
+        UnloggedPages::new(&self.core, segment)
+    }
+
     /// The pages of a segment, ascending. No mini-transaction is running.
     pub(crate) fn pages_of(&self, segment: SegmentId) -> Vec<u32> {
         self.core.pages_of(segment)
@@ -418,6 +424,18 @@ impl Pages for PageStore {
 
     fn shared(&self, id: PageId) -> Result<SharedPage<'_>, Miss> {
         self.core.pool.shared(id)
+    }
+
+    fn copied<T>(&self, id: PageId, read: impl FnOnce(&[u8]) -> T) -> Option<(T, Stamp)> {
+        self.core.pool.copied(id, read)
+    }
+
+    fn is_current(&self, stamp: Stamp) -> bool {
+        self.core.pool.is_current(stamp)
+    }
+
+    fn offer(&self, page: &SharedPage<'_>) {
+        self.core.pool.offer(page);
     }
 
     fn load(&self, miss: Miss) -> Result<(), PagesError> {

@@ -3,9 +3,13 @@
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use std::thread::yield_now;
 
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
+#[cfg(feature = "shuttle")]
+pub(crate) use shuttle::thread::yield_now;
 
 use std::sync::PoisonError;
 

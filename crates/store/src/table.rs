@@ -2,8 +2,8 @@
 
 use crate::access::Pages;
 use crate::data::{
-    ColumnType, KeyError, Row, SchemaError, TableSchema, Value, decode_key, decode_key_to,
-    decode_row_to, encode_key, encode_row,
+    ColumnType, KeyError, Row, SchemaError, TableSchema, Value, decode_key, decode_key_into,
+    decode_key_to, decode_row_into, encode_key, encode_row,
 };
 use crate::ids::{PageId, SegmentId};
 use crate::overflow::{Overflow, OverflowError};
@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 /// Most bytes of a row's columns: a bound for the memory that reading one
 /// takes.
 pub const ROW_BYTES_MAX: usize = 64 << 20;
+
+/// Room for most keys, so that they are made without a second allocation.
+const KEY_BYTES_EXPECTED: usize = 40;
 
 /// Where a tree is, for the catalogue.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -83,6 +86,8 @@ pub(crate) struct Table {
     pub(crate) key_columns: Vec<usize>,
     /// Positions of all others.
     value_columns: Vec<usize>,
+    /// Of all columns.
+    types: Vec<ColumnType>,
 }
 
 impl Table {
@@ -114,6 +119,11 @@ impl Table {
             indexes,
             key_columns,
             value_columns,
+            types: schema
+                .columns
+                .iter()
+                .map(|column| column.column_type)
+                .collect(),
             schema,
         })
     }
@@ -131,7 +141,7 @@ impl Table {
     }
 
     fn column_type(&self, position: usize) -> ColumnType {
-        self.schema.columns[position].column_type
+        self.types[position]
     }
 
     fn too_large(&self, what: &str, bytes: usize, bytes_max: usize) -> Error {
@@ -145,12 +155,27 @@ impl Table {
 
     /// The primary key of a checked row.
     pub(crate) fn key_of(&self, row: &Row, key_bytes_max: usize) -> Result<Vec<u8>, Error> {
-        let schema = &self.schema;
-        let key = schema.key_of(row, "primary key", &schema.primary_key)?;
+        let mut key = Vec::with_capacity(KEY_BYTES_EXPECTED);
+        self.put_key(row, key_bytes_max, &mut key)?;
+        Ok(key)
+    }
+
+    /// The same in `key`, which is empty.
+    pub(crate) fn put_key(
+        &self,
+        row: &Row,
+        key_bytes_max: usize,
+        key: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let values = self.key_columns.iter().map(|&column| &row[column]);
+        encode_key(values, key).map_err(|source| SchemaError::Key {
+            key: "primary key".to_owned(),
+            source,
+        })?;
         if key.len() > key_bytes_max {
             return Err(self.too_large("primary key", key.len(), key_bytes_max));
         }
-        Ok(key)
+        Ok(())
     }
 
     /// The bytes of the first few columns of a key, given as values.
@@ -181,7 +206,7 @@ impl Table {
                 }));
             }
         }
-        let mut key = Vec::new();
+        let mut key = Vec::with_capacity(KEY_BYTES_EXPECTED);
         encode_key(values, &mut key).map_err(|source| SchemaError::Key {
             key: of.to_owned(),
             source,
@@ -204,12 +229,19 @@ impl Table {
     /// The columns of a checked row that are not in its key.
     pub(crate) fn payload_of(&self, row: &Row) -> Result<Vec<u8>, Error> {
         let mut payload = Vec::new();
-        let values = self.value_columns.iter().map(|&column| &row[column]);
-        encode_row(values, &mut payload);
-        if payload.len() > ROW_BYTES_MAX {
-            return Err(self.too_large("row", payload.len(), ROW_BYTES_MAX));
-        }
+        self.put_payload(row, &mut payload)?;
         Ok(payload)
+    }
+
+    /// The same behind what is in `out`.
+    pub(crate) fn put_payload(&self, row: &Row, out: &mut Vec<u8>) -> Result<(), Error> {
+        let begin = out.len();
+        encode_row(self.value_columns.iter().map(|&column| &row[column]), out);
+        let bytes = out.len() - begin;
+        if bytes > ROW_BYTES_MAX {
+            return Err(self.too_large("row", bytes, ROW_BYTES_MAX));
+        }
+        Ok(())
     }
 
     /// The payload of a version, also of a long one.
@@ -232,23 +264,11 @@ impl Table {
             table: self.name().to_owned(),
             reason,
         };
-        let mut row = vec![Value::Null; self.schema.columns.len()];
-        let types = self
-            .key_columns
-            .iter()
-            .map(|&column| self.column_type(column));
-        decode_key_to(key, types, |number, value| {
-            row[self.key_columns[number]] = value;
-        })
-        .map_err(|error| damaged(error.to_string()))?;
-        let types = self
-            .value_columns
-            .iter()
-            .map(|&column| self.column_type(column));
-        decode_row_to(payload, types, |number, value| {
-            row[self.value_columns[number]] = value;
-        })
-        .map_err(|error| damaged(error.to_string()))?;
+        let mut row = vec![Value::Null; self.types.len()];
+        decode_key_into(key, &self.key_columns, &self.types, &mut row)
+            .map_err(|error| damaged(error.to_string()))?;
+        decode_row_into(payload, &self.value_columns, &self.types, &mut row)
+            .map_err(|error| damaged(error.to_string()))?;
         Ok(row)
     }
 

@@ -64,11 +64,15 @@ pub fn encode_key<'a>(
 }
 
 fn encode_value(value: &Value, out: &mut Vec<u8>) -> Result<(), KeyError> {
-    out.push(if *value == Value::Null { NULL } else { PRESENT });
+    out.push(if matches!(value, Value::Null) {
+        NULL
+    } else {
+        PRESENT
+    });
     match value {
         Value::Null => {}
         Value::Integer(number) => {
-            out.extend((*number as u64 ^ 1 << 63).to_be_bytes());
+            out.extend_from_slice(&(*number as u64 ^ 1 << 63).to_be_bytes());
         }
         Value::Real(number) => {
             if number.is_nan() {
@@ -126,6 +130,19 @@ pub(crate) fn decode_key_to(
         put(number, value);
     }
     Ok(at)
+}
+
+/// Puts the values of a key, which is whole, into their places in `row`:
+/// `columns` says which, and `types` those of all.
+pub(crate) fn decode_key_into(
+    key: &[u8],
+    columns: &[usize],
+    types: &[ColumnType],
+    row: &mut [Value],
+) -> Result<(), KeyError> {
+    let of_these = columns.iter().map(|&column| types[column]);
+    decode_key_to(key, of_these, |number, value| row[columns[number]] = value)?;
+    Ok(())
 }
 
 fn decode_value(key: &[u8], at: &mut usize, column: ColumnType) -> Option<Value> {

@@ -5,9 +5,9 @@ mod row;
 mod schema;
 mod value;
 
-pub(crate) use key::decode_key_to;
 pub use key::{KEY_BYTES_MAX, KeyError, decode_key, encode_key, prefix_end};
-pub(crate) use row::decode_row_to;
+pub(crate) use key::{decode_key_into, decode_key_to};
+pub(crate) use row::decode_row_into;
 pub use row::{Row, RowError, decode_row, encode_row};
 pub use schema::{Column, Index, SchemaError, TableSchema};
 pub use value::{ColumnType, Value};

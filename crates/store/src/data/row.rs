@@ -57,12 +57,24 @@ pub fn decode_row(
     types: impl ExactSizeIterator<Item = ColumnType>,
 ) -> Result<Vec<Value>, RowError> {
     let mut values = Vec::with_capacity(types.len());
-    decode_row_to(row, types, |_, value| values.push(value))?;
+    decode_each(row, types, |_, value| values.push(value))?;
     Ok(values)
 }
 
-/// The same, but gives each value to `put` with its number.
-pub(crate) fn decode_row_to(
+/// Puts the values of a row into their places in `out`: `columns` says which,
+/// and `types` those of all columns.
+pub(crate) fn decode_row_into(
+    row: &[u8],
+    columns: &[usize],
+    types: &[ColumnType],
+    out: &mut [Value],
+) -> Result<(), RowError> {
+    let of_these = columns.iter().map(|&column| types[column]);
+    decode_each(row, of_these, |number, value| out[columns[number]] = value)
+}
+
+/// Calls `put` with the number of each value and itself.
+fn decode_each(
     row: &[u8],
     types: impl ExactSizeIterator<Item = ColumnType>,
     mut put: impl FnMut(usize, Value),

@@ -213,7 +213,7 @@ impl Pipeline {
     fn copy(&mut self, load: &Load) -> Vec<(Item, Buffer)> {
         let mut batch = Vec::with_capacity(load.frames.len());
         for (index, &frame) in load.frames.iter().enumerate() {
-            let slot = self.core.pool.frames()[frame as usize].latch.read();
+            let slot = self.core.pool.frames()[frame as usize].read();
             // Discarded meanwhile.
             let Some(id) = slot.id else { continue };
             let mut copy = self.staging.pop().expect("enough for all batches");

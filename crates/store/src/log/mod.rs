@@ -2,7 +2,9 @@
 //!
 //! Appending copies to memory. [`Log::make_durable`] writes what has gathered
 //! and waits; while one thread writes, the others gather behind it, and the
-//! next write takes all of them: group commit without a timer. The file is
+//! next write takes all of them: group commit without a timer. Who was written
+//! with the last group will mostly be back at once, so before it writes, a
+//! thread lets those run first that were there the last time. The file is
 //! opened so that a write is durable when it returns, one system call; and once
 //! more without that, for [`Log::make_written`].
 //!
@@ -12,6 +14,8 @@
 
 mod circle;
 mod header;
+#[cfg(all(test, feature = "shuttle"))]
+mod model;
 mod record;
 mod scan;
 #[cfg(test)]
@@ -21,13 +25,14 @@ mod write;
 pub use scan::{LogRecord, LogScan};
 
 use crate::ids::Lsn;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::waits::{WaitStatistics, Waits};
 use circle::{BLOCK, Circle};
 use header::{BLOCK_BYTES, CIRCLE, Header};
 use iolane::{Buffer, Device, File, Level};
 use record::HEAD;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 /// The smallest circle: what a few large mini-transactions need.
 pub const CAPACITY_BYTES_MIN: u64 = 1 << 20;
@@ -103,8 +108,9 @@ pub struct Log {
     /// The same file, whose writes are not durable when they return.
     plain: Option<File>,
     state: Mutex<State>,
-    /// `written`, `durable` or `failed` has changed.
-    progress: Condvar,
+    /// `written`, `durable` or `failed` has changed: those wait at one whose
+    /// records are in one write, and at the other who will be in the next.
+    progress: [Condvar; 2],
     /// `checkpoint` or `promised` has changed.
     room: Condvar,
     /// The memory that is written from: only the thread that set `writing`
@@ -133,7 +139,20 @@ struct State {
     promised: u64,
     /// Threads that wait for room.
     waiting: usize,
+    /// A thread writes, or is about to.
     writing: bool,
+    /// Up to where the write that has begun goes.
+    writing_to: u64,
+    /// At which of `progress` those wait who are in that write; before it
+    /// begins, those who will be in it.
+    turn: usize,
+    /// How many wait there.
+    waiters: [u32; 2],
+    /// How many waited in all when the last write was complete, and the thread
+    /// that wrote.
+    committers: u32,
+    /// How long that write took.
+    write_time: Duration,
     failed: Option<LogError>,
 }
 
@@ -145,8 +164,12 @@ pub struct LogRoom<'a> {
 
 impl Drop for LogRoom<'_> {
     fn drop(&mut self) {
-        self.log.lock().promised -= self.bytes;
-        self.log.room.notify_all();
+        if self.bytes == 0 {
+            return;
+        }
+        let mut state = self.log.lock();
+        state.promised -= self.bytes;
+        self.log.room_was_made(&state);
     }
 }
 
@@ -274,9 +297,14 @@ impl Log {
                 promised: 0,
                 waiting: 0,
                 writing: false,
+                writing_to: end.0,
+                turn: 0,
+                waiters: [0; 2],
+                committers: 1,
+                write_time: Duration::ZERO,
                 failed: None,
             }),
-            progress: Condvar::new(),
+            progress: Default::default(),
             room: Condvar::new(),
             writer: Mutex::new(Buffer::new(BLOCK as usize)),
             header: Mutex::new(header),
@@ -387,6 +415,14 @@ impl Log {
         result
     }
 
+    /// Each call of the system costs as much as appending a record: none for
+    /// nobody.
+    fn room_was_made(&self, state: &State) {
+        if state.waiting > 0 {
+            self.room.notify_all();
+        }
+    }
+
     /// How long [`reserve`](Log::reserve) has waited.
     pub fn waits(&self) -> WaitStatistics {
         self.waits.read()
@@ -433,9 +469,15 @@ impl Log {
 
     /// Lets every later call fail, and those that wait: the store cannot go on.
     pub fn fail(&self, reason: String) {
-        let mut state = self.lock();
-        state.failed.get_or_insert(LogError::Failed { reason });
-        self.progress.notify_all();
+        self.failed(&mut self.lock(), LogError::Failed { reason });
+    }
+
+    /// Keeps the first cause, and tells all who wait.
+    fn failed(&self, state: &mut State, error: LogError) {
+        state.failed.get_or_insert(error);
+        for progress in &self.progress {
+            progress.notify_all();
+        }
         self.room.notify_all();
     }
 
@@ -490,10 +532,7 @@ impl Log {
         for _ in 0..2 {
             next.count += 1;
             if let Err(error) = write_header(self.circle.file(), &next) {
-                let mut state = self.lock();
-                state.failed.get_or_insert(error.clone());
-                self.progress.notify_all();
-                self.room.notify_all();
+                self.failed(&mut self.lock(), error.clone());
                 return Err(error);
             }
         }

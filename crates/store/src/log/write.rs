@@ -3,8 +3,16 @@
 use super::circle::BLOCK;
 use super::{Log, LogError, State, WRITE_BYTES_MAX};
 use crate::ids::Lsn;
+use crate::sync::{MutexGuard, yield_now};
 use iolane::{Buffer, Level};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+/// Before it writes, a thread lets others run for at most this share of the
+/// last write's time ...
+const GATHER_SHARE: u32 = 4;
+/// ... and no longer than this.
+const GATHER_MAX: Duration = Duration::from_micros(50);
 
 /// How far a write has come when it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,14 +68,43 @@ impl Log {
             }
             assert!(lsn.0 <= state.end, "written up to {lsn}, beyond the end");
             if state.writing {
-                state = self
-                    .progress
+                // Of the next write, if this one has begun without it.
+                let next = usize::from(lsn.0 > state.writing_to);
+                let place = (state.turn + next) % 2;
+                state.waiters[place] += 1;
+                state = self.progress[place]
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
+                state.waiters[place] -= 1;
             } else {
-                state = self.write_staged(state, reach);
+                state = self.gather(state);
+                if state.failed.is_some() {
+                    // Meanwhile, and all who wait were told.
+                    state.writing = false;
+                } else {
+                    state = self.write_staged(state, reach);
+                }
             }
         }
+    }
+
+    /// Lets others run who committed with the last write and will be back, so
+    /// that one write takes all of them: had it only this thread's record, they
+    /// would wait for it first.
+    fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.writing = true;
+        // Nothing is in this write until it begins.
+        state.writing_to = u64::MAX;
+        let until = Instant::now() + GATHER_MAX.min(state.write_time / GATHER_SHARE);
+        while state.waiters[state.turn] + 1 < state.committers
+            && state.failed.is_none()
+            && Instant::now() < until
+        {
+            drop(state);
+            yield_now();
+            state = self.lock();
+        }
+        state
     }
 
     /// Writes what is staged, a part of it when it is much.
@@ -87,8 +124,9 @@ impl Log {
         }
         writer[..length].copy_from_slice(&state.staged[..length]);
         writer[length..padded].fill(0);
-        state.writing = true;
+        state.writing_to = from + length as u64;
         drop(state);
+        let begin = Instant::now();
         let bytes = if has_more { &writer[..padded] } else { &[] };
         let result = match (&self.plain, reach) {
             // A durable write says nothing of those before it: the disk may
@@ -100,9 +138,12 @@ impl Log {
             (Some(plain), Reach::File) => self.circle.write_to(plain, from, bytes),
             _ => self.circle.write(from, bytes),
         };
+        let write_time = begin.elapsed();
         drop(writer);
         let mut state = self.lock();
+        state.write_time = write_time;
         state.writing = false;
+        state.committers = 1 + state.waiters[0] + state.waiters[1];
         match result {
             Ok(()) => {
                 state.written = from + length as u64;
@@ -115,11 +156,18 @@ impl Log {
                 state.staged_from = from + whole as u64;
             }
             Err(error) => {
-                state.failed.get_or_insert(error);
-                self.room.notify_all();
+                self.failed(&mut state, error);
+                return state;
             }
         }
-        self.progress.notify_all();
+        if state.waiters[state.turn] > 0 {
+            self.progress[state.turn].notify_all();
+        }
+        // One of those who wait for the next write carries it out.
+        state.turn = 1 - state.turn;
+        if state.waiters[state.turn] > 0 {
+            self.progress[state.turn].notify_one();
+        }
         state
     }
 }

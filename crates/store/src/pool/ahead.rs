@@ -147,7 +147,7 @@ impl Pool {
         self.ahead.fetch_sub(1, Ordering::Relaxed);
         count(counter);
         self.table.abandon(id, reading);
-        self.frames[reading.frame as usize].latch.write().buffer = Some(buffer);
+        self.frames[reading.frame as usize].write().buffer = Some(buffer);
         reading.let_go();
         self.give([reading.frame]);
         // Who waits for it looks again.

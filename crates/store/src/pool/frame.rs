@@ -3,7 +3,9 @@
 use super::primitives::RwLock;
 use crate::ids::PageId;
 use iolane::Buffer;
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How often a page was used, at most: two bits do (see `replacement`).
 const FREQUENCY_MAX: u8 = 3;
@@ -28,15 +30,21 @@ impl Slot {
 
 /// A place for a page. On cache lines of its own: latches of neighbours are
 /// taken by other threads.
-#[repr(align(128))]
+#[repr(align(64))]
 pub(crate) struct Frame {
     /// The page latch.
-    pub(crate) latch: RwLock<Slot>,
+    latch: RwLock<Slot>,
+    version: Version,
     page: AtomicU64,
     uses: AtomicU64,
     frequency: AtomicU8,
     flags: AtomicU8,
 }
+
+/// On a cache line of its own: who reads a copy looks at this alone, while
+/// others latch the page.
+#[repr(align(64))]
+struct Version(AtomicU64);
 
 /// Changed since it was last written.
 pub(crate) const DIRTY: u8 = 1;
@@ -52,11 +60,52 @@ impl Frame {
                 id: None,
                 buffer: Some(buffer),
             }),
+            version: Version(AtomicU64::new(0)),
             page: AtomicU64::new(u64::MAX),
             uses: AtomicU64::new(0),
             frequency: AtomicU8::new(0),
             flags: AtomicU8::new(0),
         }
+    }
+
+    /// Latches it for reading.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Slot> {
+        self.latch.read()
+    }
+
+    /// The same, but gives up after a while.
+    pub(crate) fn try_read_for(&self, patience: Duration) -> Option<RwLockReadGuard<'_, Slot>> {
+        self.latch.try_read_for(patience)
+    }
+
+    /// Latches it for changing. Copies of its page are void from now on.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Slot> {
+        let slot = self.latch.write();
+        self.count_version();
+        slot
+    }
+
+    /// The same, but does not wait.
+    pub(crate) fn try_write(&self) -> Option<RwLockWriteGuard<'_, Slot>> {
+        let slot = self.latch.try_write();
+        slot.inspect(|_| self.count_version())
+    }
+
+    /// The same, but gives up after a while.
+    pub(crate) fn try_write_for(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, Slot>> {
+        let slot = self.latch.try_write_for(patience);
+        slot.inspect(|_| self.count_version())
+    }
+
+    /// The latch is held exclusively: nobody else counts now.
+    fn count_version(&self) {
+        let version = &self.version.0;
+        version.store(version.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Another one after each exclusive latch.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.0.load(Ordering::Acquire)
     }
 
     /// The page that the frame was last given to. A hint; the truth is in the
@@ -75,14 +124,20 @@ impl Frame {
 
     /// The page was latched. A lost update of two threads costs nothing.
     pub(crate) fn used(&self) {
-        self.uses.fetch_add(1, Ordering::Relaxed);
+        let uses = self.uses.load(Ordering::Relaxed);
+        self.uses.store(uses + 1, Ordering::Relaxed);
+        self.keep();
+    }
+
+    /// The page is in use.
+    pub(crate) fn keep(&self) {
         let now = self.frequency.load(Ordering::Relaxed);
         if now < FREQUENCY_MAX {
             self.frequency.store(now + 1, Ordering::Relaxed);
         }
     }
 
-    /// How often a page was latched in this frame, ever.
+    /// How often a page was latched in this frame, about.
     pub(crate) fn uses(&self) -> u64 {
         self.uses.load(Ordering::Relaxed)
     }

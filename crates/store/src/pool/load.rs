@@ -101,7 +101,7 @@ impl Pool {
     }
 
     pub(super) fn lend_buffer(&self, frame: u32) -> Buffer {
-        let mut slot = self.frames[frame as usize].latch.write();
+        let mut slot = self.frames[frame as usize].write();
         slot.buffer.take().expect("a free frame has its buffer")
     }
 
@@ -146,7 +146,7 @@ impl Pool {
             return self.failed(id, reading, completion.buffer, error);
         }
         let frame = &self.frames[reading.frame as usize];
-        let mut slot = frame.latch.write();
+        let mut slot = frame.write();
         slot.buffer = Some(completion.buffer);
         if self.table.arrive(id, reading, reading.frame) {
             slot.id = Some(id);
@@ -170,7 +170,7 @@ impl Pool {
         // Out of the table first: then the frame is free once it has its
         // buffer.
         self.table.abandon(id, reading);
-        self.frames[reading.frame as usize].latch.write().buffer = Some(buffer);
+        self.frames[reading.frame as usize].write().buffer = Some(buffer);
         self.admit(id, reading);
         reading.end(Err(error.clone()));
         Err(error)

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `frame` | a place for a page, its latch |
 //! | `table` | which frame holds which page |
+//! | `copies` | branches that a thread reads without a latch |
 //! | `reading` | a page on its way: who waits, who brings it home |
 //! | `replacement` | which page leaves next |
 //! | `dirty` | which pages must be written, by age |
@@ -17,6 +18,7 @@
 //! Against the order (by eviction) latches are only tried.
 
 mod ahead;
+mod copies;
 pub(crate) mod dirty;
 pub(crate) mod frame;
 mod load;
@@ -30,6 +32,7 @@ mod supply;
 mod table;
 
 pub(crate) use ahead::Awaited;
+pub use copies::Stamp;
 pub use supply::POOL_PAGES_MIN;
 
 use crate::access::{Miss, PagesError};
@@ -92,7 +95,8 @@ pub enum PoolError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStatistics {
-    /// Pages found in memory.
+    /// Pages found in memory, about, and without branches that a thread had a
+    /// copy of.
     pub hits: u64,
     /// Pages not found in memory, or still on their way.
     pub misses: u64,
@@ -131,8 +135,13 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Pools that there were in this program.
+static POOLS: AtomicU64 = AtomicU64::new(0);
+
 /// The frames and who is in them.
 pub(crate) struct Pool {
+    /// Another one for each pool of the program.
+    number: u64,
     page_bytes: usize,
     frames: Box<[Frame]>,
     table: Table<PageReading>,
@@ -152,13 +161,16 @@ pub(crate) struct Pool {
 }
 
 /// A page under a shared latch.
-pub struct SharedPage<'a>(RwLockReadGuard<'a, Slot>);
+pub struct SharedPage<'a> {
+    frame: u32,
+    slot: RwLockReadGuard<'a, Slot>,
+}
 
 impl Deref for SharedPage<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.0.bytes()
+        self.slot.bytes()
     }
 }
 
@@ -192,6 +204,7 @@ impl Pool {
             .map(|_| arena.buffer(page_bytes).map(Frame::new))
             .collect();
         Ok(Pool {
+            number: POOLS.fetch_add(1, Ordering::Relaxed),
             page_bytes,
             frames: all?,
             table: Table::new(frames),
@@ -222,13 +235,13 @@ impl Pool {
 
     /// Latches a page for reading.
     pub(crate) fn shared(&self, id: PageId) -> Result<SharedPage<'_>, Miss> {
-        let (_, slot) = self.resident(id, |it| it.latch.try_read_for(PATIENCE), |it| it.id)?;
-        Ok(SharedPage(slot))
+        let (frame, slot) = self.resident(id, |it| it.try_read_for(PATIENCE), |it| it.id)?;
+        Ok(SharedPage { frame, slot })
     }
 
     /// Latches a page for changing.
     pub(crate) fn exclusive(&self, id: PageId) -> Result<ExclusivePage<'_>, Miss> {
-        let (frame, slot) = self.resident(id, |it| it.latch.try_write_for(PATIENCE), |it| it.id)?;
+        let (frame, slot) = self.resident(id, |it| it.try_write_for(PATIENCE), |it| it.id)?;
         Ok(ExclusivePage { frame, slot })
     }
 
@@ -290,7 +303,7 @@ impl Pool {
     pub(crate) fn place(&self, id: PageId, number: u32) -> (ExclusivePage<'_>, Option<u32>) {
         let frame = &self.frames[number as usize];
         loop {
-            let mut slot = frame.latch.write();
+            let mut slot = frame.write();
             slot.id = Some(id);
             frame.assign(id);
             match self.table.place(id, number) {
@@ -328,13 +341,25 @@ impl Pool {
         );
     }
 
+    /// Lets go of a page that was written past the pool. Whoever reads it from
+    /// now on finds what was written.
+    pub(crate) fn forget(&self, id: PageId) {
+        while self.table.get(id).is_some() {
+            match self.exclusive(id) {
+                Ok(mut page) => self.discard(&mut page),
+                // On its way: an error takes it out of the table too.
+                Err(_) => drop(self.load(id)),
+            }
+        }
+    }
+
     /// Discards all pages of a tablespace.
     pub(crate) fn discard_space(&self, space: u32) {
         for (id, frame) in self.table.residents() {
             if id.space != space {
                 continue;
             }
-            let slot = self.frames[frame as usize].latch.write();
+            let slot = self.frames[frame as usize].write();
             if slot.id == Some(id) {
                 if self.frames[frame as usize].is(PINNED) {
                     self.frames[frame as usize].clear(PINNED);
@@ -357,10 +382,10 @@ impl Pool {
     pub(crate) fn load_pinned(&self, id: PageId) -> Result<SharedPage<'_>, PagesError> {
         loop {
             self.load(id)?;
-            let found = self.resident(id, |it| it.latch.try_read_for(PATIENCE), |it| it.id);
+            let found = self.resident(id, |it| it.try_read_for(PATIENCE), |it| it.id);
             if let Ok((frame, slot)) = found {
                 self.pin_frame(frame);
-                return Ok(SharedPage(slot));
+                return Ok(SharedPage { frame, slot });
             }
         }
     }

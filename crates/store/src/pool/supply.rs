@@ -257,7 +257,7 @@ impl Pool {
         let mut wasted = None;
         self.table.remove_if(id, |entry| match entry {
             Some(Entry::Resident(holder)) if *holder == number => {
-                let Some(mut slot) = frame.latch.try_write() else {
+                let Some(mut slot) = frame.try_write() else {
                     return false;
                 };
                 // Its last writer may have let go of the latch just now.
@@ -278,7 +278,7 @@ impl Pool {
             }
             _ => {
                 // Its page was discarded; its buffer may still be reading.
-                if let Some(slot) = frame.latch.try_write()
+                if let Some(slot) = frame.try_write()
                     && slot.buffer.is_some()
                 {
                     attempt = Attempt::Freed(None);
@@ -288,7 +288,7 @@ impl Pool {
         });
         if let Some((reading, done)) = wasted {
             self.ahead.fetch_sub(1, Ordering::Relaxed);
-            frame.latch.write().buffer = Some(done.wait().buffer);
+            frame.write().buffer = Some(done.wait().buffer);
             reading.end(Ok(()));
             count(&self.counters.prefetches_wasted);
             attempt = Attempt::Freed(None);
@@ -306,7 +306,7 @@ impl Pool {
             if let Some(done) = reading.take_if(iolane::Pending::is_done) {
                 self.ahead.fetch_sub(1, Ordering::Relaxed);
                 let frame = &self.frames[reading.frame as usize];
-                frame.latch.write().buffer = Some(done.wait().buffer);
+                frame.write().buffer = Some(done.wait().buffer);
                 if reading.let_go() {
                     self.give([reading.frame]);
                 }

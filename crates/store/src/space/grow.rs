@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// A file grows by this share of its size ...
 const GROW_SHARE: u32 = 16;
+/// ... while a load fills it, by as much again ...
+const GROW_SHARE_OF_MANY: u32 = 1;
 /// ... but by no more than this at once: whoever asked waits for it.
 const GROW_BYTES_MAX: u64 = 64 << 20;
 /// Most pages of a file: the last number of a whole group.
@@ -54,6 +56,26 @@ impl Core {
         segment: u32,
         count: u32,
     ) -> Result<Vec<u32>, PagesError> {
+        self.take_pages_growing(space, segment, count, GROW_SHARE)
+    }
+
+    /// The same for a load, which will take many more.
+    pub(crate) fn take_pages_of_many(
+        &self,
+        space: &Arc<Space>,
+        segment: u32,
+        count: u32,
+    ) -> Result<Vec<u32>, PagesError> {
+        self.take_pages_growing(space, segment, count, GROW_SHARE_OF_MANY)
+    }
+
+    fn take_pages_growing(
+        &self,
+        space: &Arc<Space>,
+        segment: u32,
+        count: u32,
+        share: u32,
+    ) -> Result<Vec<u32>, PagesError> {
         if !space.map.lock().has_segment(segment) {
             return Err(PagesError::NoSpace {
                 space: space.id,
@@ -69,7 +91,7 @@ impl Core {
             match taken {
                 Some(page) => pages.push(page),
                 None => {
-                    if let Err(error) = self.grow(space, size) {
+                    if let Err(error) = self.grow_by_share(space, size, share) {
                         let mut map = space.map.lock();
                         for page in pages {
                             map.give(Some(segment), page);
@@ -84,12 +106,16 @@ impl Core {
 
     /// Makes a file longer, unless it is longer than `size` pages already.
     pub(crate) fn grow(&self, space: &Arc<Space>, size: u32) -> Result<(), PagesError> {
+        self.grow_by_share(space, size, GROW_SHARE)
+    }
+
+    fn grow_by_share(&self, space: &Arc<Space>, size: u32, share: u32) -> Result<(), PagesError> {
         let _one_at_a_time = space.growth.lock();
         if space.map.lock().size_pages() > size {
             return Ok(());
         }
         let bytes_max = GROW_BYTES_MAX / self.pool.page_bytes() as u64;
-        let wanted = (size / GROW_SHARE / EXTENT_PAGES * EXTENT_PAGES)
+        let wanted = (size / share / EXTENT_PAGES * EXTENT_PAGES)
             .min(bytes_max as u32)
             .clamp(EXTENT_PAGES, (PAGES_MAX - size).max(EXTENT_PAGES));
         if size >= PAGES_MAX {

@@ -2,12 +2,13 @@
 //! written once.
 
 use super::split::separator_between;
-use super::{Interrupt, Tree, TreeError, kind_of, until_loaded};
+use super::{Interrupt, Tree, TreeError, until_loaded};
 use crate::access::{MiniTransaction, Pages};
 use crate::ids::{Lsn, PageId};
 use crate::page::Op;
-use crate::page::header::{self, SPECIFIC};
-use crate::page::slotted::{Slotted, branch_record, capacity, footprint, leaf_record};
+use crate::page::header;
+use crate::page::slotted::{Slotted, capacity, footprint, put_record};
+use crate::unlogged::NewPages;
 
 /// A load that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,20 +21,28 @@ pub struct Loaded {
 
 /// The page of a level that is being filled.
 struct Filling {
-    page: Vec<u8>,
+    /// Its records, as [`Op::InsertMany`] takes them.
+    records: Vec<u8>,
+    /// Bytes that these and their slots take in a page.
+    used_bytes: usize,
     /// The least key that it may have.
     separator: Vec<u8>,
     /// The page of its level before it: the next one shall lie beside it.
     neighbour: Option<PageId>,
 }
 
-struct Loader<'a, P: Pages> {
+/// A load under way: takes records whose keys ascend.
+pub(crate) struct TreeLoader<'a, P: Pages> {
     tree: &'a Tree,
     pages: &'a P,
     /// Bytes of records and slots that a page gets.
     fill_bytes: usize,
     /// From the leaves up.
     levels: Vec<Filling>,
+    records: u64,
+    last_key: Vec<u8>,
+    /// Makes the leaves, if they are not to be logged.
+    leaves: Option<Box<dyn NewPages + 'a>>,
 }
 
 impl Tree {
@@ -56,6 +65,21 @@ impl Tree {
         records: impl IntoIterator<Item = (K, V)>,
         fill_percent: u32,
     ) -> Result<Loaded, TreeError> {
+        let mut loader = self.loader(pages, fill_percent, None)?;
+        for (key, value) in records {
+            loader.push(key.as_ref(), value.as_ref())?;
+        }
+        loader.finish()
+    }
+
+    /// The same, record by record. What makes the leaves is used for those that
+    /// are not the root.
+    pub(crate) fn loader<'a, P: Pages>(
+        &'a self,
+        pages: &'a P,
+        fill_percent: u32,
+        leaves: Option<Box<dyn NewPages + 'a>>,
+    ) -> Result<TreeLoader<'a, P>, TreeError> {
         let empty = until_loaded(pages, || {
             let root = pages.shared(self.root)?;
             self.expect(&root, self.root, None)?;
@@ -65,61 +89,46 @@ impl Tree {
             return Err(TreeError::NotEmpty);
         }
         let fill = fill_percent.clamp(50, 100) as usize;
-        let mut loader = Loader {
+        Ok(TreeLoader {
             tree: self,
             pages,
             fill_bytes: capacity(pages.page_bytes()) * fill / 100,
-            levels: Vec::new(),
-        };
-        loader.levels.push(loader.filling(0, Vec::new()));
-        let (mut count, mut last_key, mut record) = (0, Vec::new(), Vec::new());
-        for (key, value) in records {
-            let (key, value) = (key.as_ref(), value.as_ref());
-            Tree::check_lengths(pages, key, value.len())?;
-            if count > 0 && key <= &last_key[..] {
-                return Err(TreeError::Unsorted { position: count });
-            }
-            if !loader.fits(0, footprint(key.len(), value.len())) {
-                loader.next_page(0, separator_between(&last_key, key))?;
-            }
-            leaf_record(key, value, &mut record);
-            loader.append(0, &record);
-            last_key.clear();
-            last_key.extend_from_slice(key);
-            count += 1;
-        }
-        Ok(Loaded {
-            records: count,
-            lsn: loader.finish()?,
+            levels: vec![Filling::new(Vec::new())],
+            records: 0,
+            last_key: Vec::new(),
+            leaves,
         })
     }
 }
 
-impl<P: Pages> Loader<'_, P> {
-    fn filling(&self, level: u8, separator: Vec<u8>) -> Filling {
-        let mut filling = Filling {
-            page: vec![0; self.pages.page_bytes()],
-            separator,
-            neighbour: None,
-        };
-        filling.clear(self.tree, level);
-        filling
+impl<P: Pages> TreeLoader<'_, P> {
+    /// Whether `key` is above all that were pushed.
+    pub(crate) fn is_above(&self, key: &[u8]) -> bool {
+        self.records == 0 || key > &self.last_key[..]
+    }
+
+    /// Appends a record.
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), TreeError> {
+        Tree::check_lengths(self.pages, key, value.len())?;
+        if !self.is_above(key) {
+            return Err(TreeError::Unsorted {
+                position: self.records,
+            });
+        }
+        if !self.fits(0, footprint(key.len(), value.len())) {
+            self.next_page(0, separator_between(&self.last_key, key))?;
+        }
+        self.levels[0].append(key, value);
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        self.records += 1;
+        Ok(())
     }
 
     fn fits(&self, level: usize, footprint: usize) -> bool {
-        let slots = Slotted::new(&self.levels[level].page);
+        let filling = &self.levels[level];
         // One has room in any page.
-        slots.is_empty() || slots.used_bytes() + footprint <= self.fill_bytes
-    }
-
-    /// Appends a record, which fits, to the page of a level.
-    fn append(&mut self, level: usize, record: &[u8]) {
-        let page = &mut self.levels[level].page;
-        let op = Op::Insert {
-            slot: Slotted::new(page).count() as u16,
-            record,
-        };
-        op.apply(page, self.tree.root).expect("it fits");
+        filling.records.is_empty() || filling.used_bytes + footprint <= self.fill_bytes
     }
 
     /// Writes the page of a level, tells its parent, and begins the next, which
@@ -127,7 +136,8 @@ impl<P: Pages> Loader<'_, P> {
     fn next_page(&mut self, level: usize, separator: Vec<u8>) -> Result<(), TreeError> {
         self.write_below(level)?;
         let filling = &mut self.levels[level];
-        filling.clear(self.tree, level as u8);
+        filling.records.clear();
+        filling.used_bytes = 0;
         filling.separator = separator;
         Ok(())
     }
@@ -136,36 +146,50 @@ impl<P: Pages> Loader<'_, P> {
     /// parent.
     fn write_below(&mut self, level: usize) -> Result<(), TreeError> {
         let filling = &self.levels[level];
-        let segment = self.tree.segment_of(level as u8);
-        let mut mini = self.pages.begin(&[segment], 1)?;
-        let id = mini.allocate(segment, filling.neighbour);
-        write(&mut mini, self.tree, id, level as u8, &filling.page);
-        mini.commit();
+        let id = match &mut self.leaves {
+            Some(leaves) if level == 0 => {
+                let ops = page_of(self.tree, 0, &filling.records);
+                leaves.add(&mut |id, page| {
+                    for op in &ops {
+                        op.apply(page, id).expect("as many as fit");
+                    }
+                })?
+            }
+            _ => {
+                let segment = self.tree.segment_of(level as u8);
+                let mut mini = self.pages.begin(&[segment], 1)?;
+                let id = mini.allocate(segment, filling.neighbour);
+                write(&mut mini, self.tree, id, level as u8, &filling.records);
+                mini.commit();
+                id
+            }
+        };
         self.levels[level].neighbour = Some(id);
 
         let separator = std::mem::take(&mut self.levels[level].separator);
         let parent = level + 1;
         if parent == self.levels.len() {
-            self.levels.push(self.filling(parent as u8, Vec::new()));
+            self.levels.push(Filling::new(Vec::new()));
         }
         if !self.fits(parent, footprint(separator.len(), 4)) {
             self.next_page(parent, separator.clone())?;
         }
-        let mut record = Vec::new();
-        branch_record(&separator, id, &mut record);
-        self.append(parent, &record);
+        self.levels[parent].append(&separator, &id.page.to_le_bytes());
         Ok(())
     }
 
     /// Writes what is still being filled, the highest level into the root.
-    fn finish(mut self) -> Result<Lsn, TreeError> {
+    pub(crate) fn finish(mut self) -> Result<Loaded, TreeError> {
         let mut level = 0;
         while level + 1 < self.levels.len() {
             self.write_below(level)?;
             level += 1;
         }
+        if let Some(leaves) = &mut self.leaves {
+            leaves.finish()?;
+        }
         let root = self.tree.root;
-        until_loaded(self.pages, || {
+        let lsn = until_loaded(self.pages, || {
             let mut mini = self.pages.begin(&[], 0)?;
             mini.exclusive(root)?;
             if !Slotted::new(mini.page(root)).is_empty() {
@@ -176,28 +200,40 @@ impl<P: Pages> Loader<'_, P> {
                 self.tree,
                 root,
                 level as u8,
-                &self.levels[level].page,
+                &self.levels[level].records,
             );
             Ok(mini.commit())
+        })?;
+        Ok(Loaded {
+            records: self.records,
+            lsn,
         })
     }
 }
 
 impl Filling {
-    fn clear(&mut self, tree: &Tree, level: u8) {
-        let formatted = tree.formatted(level).apply(&mut self.page, tree.root);
-        formatted.expect("any page can be formatted");
+    fn new(separator: Vec<u8>) -> Filling {
+        Filling {
+            records: Vec::new(),
+            used_bytes: 0,
+            separator,
+            neighbour: None,
+        }
+    }
+
+    fn append(&mut self, key: &[u8], rest: &[u8]) {
+        put_record(key, rest, &mut self.records);
+        self.used_bytes += footprint(key.len(), rest.len());
     }
 }
 
-fn write(mini: &mut impl MiniTransaction, tree: &Tree, id: PageId, level: u8, page: &[u8]) {
-    debug_assert_eq!(header::kind(page), Some(kind_of(level)));
-    mini.apply(id, &tree.formatted(level));
-    mini.apply(
-        id,
-        &Op::Image {
-            level,
-            bytes: &page[SPECIFIC..],
-        },
-    );
+/// What makes a page of records. It is logged as these: nothing else is in it.
+fn page_of<'r>(tree: &Tree, level: u8, records: &'r [u8]) -> [Op<'r>; 2] {
+    [tree.formatted(level), Op::InsertMany { slot: 0, records }]
+}
+
+fn write(mini: &mut impl MiniTransaction, tree: &Tree, id: PageId, level: u8, records: &[u8]) {
+    for op in page_of(tree, level, records) {
+        mini.apply(id, &op);
+    }
 }

@@ -1,12 +1,15 @@
 //! The ways from the root down to a page, hand over hand: the latch of a child
 //! is taken under that of its parent, so that no split or merge, which has the
-//! parent exclusively, comes in between.
+//! parent exclusively, comes in between. Where the thread has copies of the
+//! uppermost branches, these need no latch: that the copied parent is still the
+//! same when its child is latched says as much.
 
 use super::{Interrupt, LEVELS_MAX, Tree, TreeError, kind_of};
 use crate::access::{MiniTransaction, Pages};
 use crate::ids::PageId;
 use crate::page::header;
 use crate::page::slotted::Slotted;
+use crate::pool::Stamp;
 use std::ops::Bound;
 
 /// Which way to take at a branch.
@@ -84,6 +87,15 @@ impl Fences {
     }
 }
 
+/// A page that copies of branches lead to.
+#[derive(Clone, Copy)]
+struct ByCopies {
+    id: PageId,
+    level: u8,
+    /// It is there as long as this is the same.
+    parent: Stamp,
+}
+
 impl Tree {
     /// The leaf of `key` under a shared latch.
     pub(super) fn leaf<'p, P: Pages>(
@@ -91,8 +103,90 @@ impl Tree {
         pages: &'p P,
         key: &[u8],
     ) -> Result<P::Shared<'p>, Interrupt> {
-        let (leaf, _) = self.shared_at(pages, Aim::At(key), 0, |_, _| {})?;
+        let (leaf, _) = self.shared_for(pages, key, 0)?;
         Ok(leaf)
+    }
+
+    /// A page of `level` on the way to `key` under a shared latch; the root, if
+    /// it is below that.
+    fn shared_for<'p, P: Pages>(
+        &self,
+        pages: &'p P,
+        key: &[u8],
+        level: u8,
+    ) -> Result<(P::Shared<'p>, PageId), Interrupt> {
+        let (mut page, mut id) = match self.begin_with_copies(pages, key, level)? {
+            Some(begun) => begun,
+            None => {
+                let page = pages.shared(self.root)?;
+                self.expect(&page, self.root, None)?;
+                (page, self.root)
+            }
+        };
+        while header::level(&page) > level {
+            pages.offer(&page);
+            let slots = Slotted::new(&page);
+            let below = header::level(&page) - 1;
+            id = slots.child(slots.child_slot_at(key));
+            let child = pages.shared(id)?;
+            self.expect(&child, id, Some(below))?;
+            page = child;
+        }
+        Ok((page, id))
+    }
+
+    /// The page below the last of the branches on the way to `key`, but not
+    /// below `level`, of which this thread has copies. `None`: it has none, or
+    /// something has changed.
+    fn begin_with_copies<'p, P: Pages>(
+        &self,
+        pages: &'p P,
+        key: &[u8],
+        level: u8,
+    ) -> Result<Option<(P::Shared<'p>, PageId)>, Interrupt> {
+        let Some(found) = self.child_by_copies(pages, key, level) else {
+            return Ok(None);
+        };
+        let page = pages.shared(found.id);
+        // After the latch, or the look that found no such page: who changes
+        // both has the parent first.
+        if !pages.is_current(found.parent) {
+            return Ok(None);
+        }
+        let page = page?;
+        self.expect(&page, found.id, Some(found.level))?;
+        Ok(Some((page, found.id)))
+    }
+
+    /// As far as copies go on the way to `key`, but not below `level`.
+    fn child_by_copies<P: Pages>(&self, pages: &P, key: &[u8], level: u8) -> Option<ByCopies> {
+        let mut found: Option<ByCopies> = None;
+        loop {
+            let id = found.as_ref().map_or(self.root, |found| found.id);
+            let below = pages.copied(id, |page| {
+                let here = header::level(page);
+                let slots = Slotted::new(page);
+                (here > level).then(|| (slots.child(slots.child_slot_at(key)), here - 1))
+            });
+            let Some((below, stamp)) = below else {
+                return found;
+            };
+            // After this one was seen to be the same, its parent must be.
+            if found.is_some_and(|found| !pages.is_current(found.parent)) {
+                return None;
+            }
+            let Some((id, level_of_child)) = below else {
+                return found;
+            };
+            found = Some(ByCopies {
+                id,
+                level: level_of_child,
+                parent: stamp,
+            });
+            if level_of_child == level {
+                return found;
+            }
+        }
     }
 
     /// A page of `level` under a shared latch; the root, if it is below that.
@@ -130,7 +224,7 @@ impl Tree {
         level: u8,
     ) -> Result<Option<PageId>, Interrupt> {
         loop {
-            let (page, _) = self.shared_at(pages, Aim::At(key), level + 1, |_, _| {})?;
+            let (page, _) = self.shared_for(pages, key, level + 1)?;
             let here = header::level(&page);
             if here < level {
                 return Ok(None);

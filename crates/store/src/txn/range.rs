@@ -1,8 +1,6 @@
 //! Ranges of rows in the order of an index.
 
-use super::read::damaged;
 use super::secondary::above;
-use super::version::VersionRef;
 use super::{Error, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
@@ -142,10 +140,7 @@ impl<B: Backing> Rows<'_, '_, B> {
                 let (cursor, ahead) = &mut **rows;
                 let backing = &transaction.system.backing;
                 while let Some((key, value)) = cursor.next_watched(backing, ahead)? {
-                    let Some(newest) = VersionRef::decode(value) else {
-                        return Err(damaged(table, "a row without its head".to_owned()));
-                    };
-                    let row = transaction.seen_at_once(table, key, newest)?;
+                    let row = transaction.seen_of(table, key, value)?;
                     if row.is_some() {
                         return Ok(row);
                     }
@@ -180,7 +175,7 @@ impl<B: Backing> Transaction<'_, B> {
         let Some(newest) = newest else {
             return Ok(None);
         };
-        let Some(row) = self.seen_of(table, key, newest)? else {
+        let Some(row) = self.seen_after(table, key, newest)? else {
             return Ok(None);
         };
         let fits = table.index_key(&table.indexes[index], &row)? == columns;

@@ -100,6 +100,14 @@ impl<B: Backing> System<B> {
     }
 }
 
+/// What a transaction sees of a row.
+enum Seen {
+    Row(Row),
+    Nothing,
+    /// It must look further, from this version on.
+    Look(Version),
+}
+
 pub(super) fn damaged(table: &Table, reason: String) -> Error {
     Error::DamagedRow {
         table: table.name().to_owned(),
@@ -115,49 +123,74 @@ impl<B: Backing> Transaction<'_, B> {
     /// key of other types, [`Error::Ended`], [`Error::Pages`].
     pub fn get(&mut self, table: &str, key: &[Value]) -> Result<Option<Row>, Error> {
         self.check_open()?;
-        let table = self.table(table)?;
-        let key = table.primary_key(key)?;
+        let index = self.table_index(table)?;
+        let key = self.tables[index].primary_key(key)?;
         self.look();
-        self.seen(&table, &key)
-    }
-
-    /// The row of a key and its newest version for this transaction, whose view
-    /// is open.
-    pub(super) fn seen_at_once(
-        &self,
-        table: &Table,
-        key: &[u8],
-        newest: VersionRef<'_>,
-    ) -> Result<Option<Row>, Error> {
-        let view = &self.view.as_ref().expect("opened before reading").view;
-        let sees = self.own() == Some(newest.trx) || view.sees(newest.trx);
-        if !sees || newest.is_long() {
-            return self.seen_of(table, key, newest.to_version());
-        }
-        // Most rows: no copy is made before the row itself.
-        if newest.is_deleted() {
-            return Ok(None);
-        }
-        table.row(key, newest.payload).map(Some)
+        self.seen(&self.tables[index], &key)
     }
 
     /// The row of a key for this transaction, whose view is open.
     pub(super) fn seen(&self, table: &Table, key: &[u8]) -> Result<Option<Row>, Error> {
-        match self.system.newest(table, key)? {
-            Some(newest) => self.seen_of(table, key, newest),
-            None => Ok(None),
+        let backing = &self.system.backing;
+        let found = table.rows.get(backing, key, |bytes| {
+            let newest = self.newest_of(table, bytes)?;
+            self.at_once(table, key, newest)
+        })?;
+        match found.transpose()? {
+            Some(Seen::Row(row)) => Ok(Some(row)),
+            Some(Seen::Look(newest)) => self.seen_after(table, key, newest),
+            Some(Seen::Nothing) | None => Ok(None),
         }
     }
 
-    /// The same, with the newest version of the row or one that was it.
+    /// The same, with the bytes of the newest version, or one that was it.
     pub(super) fn seen_of(
+        &self,
+        table: &Table,
+        key: &[u8],
+        bytes: &[u8],
+    ) -> Result<Option<Row>, Error> {
+        let newest = self.newest_of(table, bytes)?;
+        match self.at_once(table, key, newest)? {
+            Seen::Row(row) => Ok(Some(row)),
+            Seen::Look(newest) => self.seen_after(table, key, newest),
+            Seen::Nothing => Ok(None),
+        }
+    }
+
+    fn newest_of<'a>(&self, table: &Table, bytes: &'a [u8]) -> Result<VersionRef<'a>, Error> {
+        let version = VersionRef::decode(bytes);
+        version.ok_or_else(|| damaged(table, "a row without its head".to_owned()))
+    }
+
+    fn view(&self) -> &View {
+        &self.view.as_ref().expect("opened before reading").view
+    }
+
+    /// What the newest version says without another page: mostly all.
+    fn at_once(&self, table: &Table, key: &[u8], newest: VersionRef<'_>) -> Result<Seen, Error> {
+        if !self.view().sees(newest.trx) && self.own() != Some(newest.trx) {
+            return Ok(Seen::Look(newest.to_version()));
+        }
+        if newest.is_deleted() {
+            return Ok(Seen::Nothing);
+        }
+        if newest.is_long() {
+            return Ok(Seen::Look(newest.to_version()));
+        }
+        Ok(Seen::Row(table.row(key, newest.payload)?))
+    }
+
+    /// What takes more pages: older versions, long values.
+    pub(super) fn seen_after(
         &self,
         table: &Table,
         key: &[u8],
         newest: Version,
     ) -> Result<Option<Row>, Error> {
-        let view = &self.view.as_ref().expect("opened before reading").view;
-        let visible = self.system.visible(view, self.own(), table, key, newest)?;
+        let visible = self
+            .system
+            .visible(self.view(), self.own(), table, key, newest)?;
         visible
             .map(|version| self.system.row(table, key, &version))
             .transpose()

@@ -12,7 +12,6 @@ use crate::system::System;
 use crate::table::Table;
 use crate::undo::record::{Body, Record};
 use crate::undo::{Place, Slot};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -76,7 +75,8 @@ pub struct Transaction<'s, B: Backing = PageStore> {
     /// Closed after what it protects was read.
     pub(super) view: Option<OpenView<'s>>,
     pub(super) writer: Option<Writer<'s>>,
-    pub(super) tables: HashMap<String, Arc<Table>>,
+    /// Those that it has used, mostly a few.
+    pub(super) tables: Vec<Arc<Table>>,
     /// Those that are valid, with the last record before each.
     savepoints: Vec<(u64, RollPointer)>,
     ended: bool,
@@ -95,7 +95,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
             system,
             view: None,
             writer: None,
-            tables: HashMap::new(),
+            tables: Vec::new(),
             savepoints: Vec::new(),
             ended: false,
             role,
@@ -114,12 +114,19 @@ impl<'s, B: Backing> Transaction<'s, B> {
 
     /// A table, which cannot be dropped until the transaction ends.
     pub(super) fn table(&mut self, name: &str) -> Result<Arc<Table>, Error> {
-        if let Some(table) = self.tables.get(name) {
-            return Ok(Arc::clone(table));
+        let index = self.table_index(name)?;
+        Ok(Arc::clone(&self.tables[index]))
+    }
+
+    /// Where it is in `tables`: whoever needs it only briefly does not count as
+    /// its holder, in memory that all threads write to.
+    pub(super) fn table_index(&mut self, name: &str) -> Result<usize, Error> {
+        let found = self.tables.iter().position(|table| table.name() == name);
+        if let Some(index) = found {
+            return Ok(index);
         }
-        let table = self.system.catalog.table(name)?;
-        self.tables.insert(name.to_owned(), Arc::clone(&table));
-        Ok(table)
+        self.tables.push(self.system.catalog.table(name)?);
+        Ok(self.tables.len() - 1)
     }
 
     /// Opens the view, if it is not open yet.

@@ -89,6 +89,19 @@ pub fn leaf_record(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
+/// Appends a record to `out`, as [`Op::InsertMany`] takes them.
+///
+/// [`Op::InsertMany`]: crate::page::Op::InsertMany
+pub(crate) fn put_record(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    let record_bytes = KEY_LENGTH_BYTES + key.len() + value.len();
+    let length = u16::try_from(record_bytes).expect("the tree refuses longer ones");
+    out.reserve(2 + record_bytes);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+    out.extend_from_slice(key);
+    out.extend_from_slice(value);
+}
+
 /// Makes a branch's record in `out`, which is emptied first.
 pub fn branch_record(key: &[u8], child: PageId, out: &mut Vec<u8>) {
     leaf_record(key, &child.page.to_le_bytes(), out);

@@ -1,8 +1,12 @@
 //! What a row costs in a store that is all in memory: read, scanned, changed
 //! without waiting for the disk, committed with waiting, loaded. Run with
-//! `cargo bench -p iolane-store --bench store`.
+//! `cargo bench -p iolane-store --bench store`; what threads do together, and
+//! how far each figure is from what the machine allows, follows at the end, or
+//! alone with `-- figures`.
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+mod figures;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group};
 use iolane_store::data::{ColumnType, Row, TableSchema};
 use iolane_store::{Direction, Durability, Store, StoreOptions};
 use std::hint::black_box;
@@ -118,4 +122,9 @@ fn all(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, all);
-criterion_main!(benches);
+
+fn main() {
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+    figures::print();
+}
