@@ -14,6 +14,15 @@ pub trait Backing: Pages {
     /// [`PagesError::Failed`].
     fn make_durable(&self, lsn: Lsn) -> Result<(), PagesError>;
 
+    /// Waits until the log is in its file up to `lsn`, where it survives the end
+    /// of the program.
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`].
+    fn make_written(&self, lsn: Lsn) -> Result<(), PagesError> {
+        self.make_durable(lsn)
+    }
+
     /// Makes an empty tablespace. Its name becomes that of its file.
     ///
     /// # Errors
@@ -45,6 +54,10 @@ pub trait Backing: Pages {
 impl Backing for PageStore {
     fn make_durable(&self, lsn: Lsn) -> Result<(), PagesError> {
         PageStore::make_durable(self, lsn)
+    }
+
+    fn make_written(&self, lsn: Lsn) -> Result<(), PagesError> {
+        PageStore::make_written(self, lsn)
     }
 
     fn create_space(&self, name: &str) -> Result<u32, Error> {

@@ -46,7 +46,7 @@ impl Core {
         let waker = Arc::clone(&bell);
         pool.set_waker(move || waker.ring());
         let waker = Arc::clone(&bell);
-        log.set_waker(move || waker.ring_urgent());
+        log.set_waker(move || waker.ring());
         Core {
             engine,
             directory,

@@ -1,12 +1,12 @@
 //! The files that pages live in.
 
-use crate::flush::Doublewrite;
+use crate::flush::{Doublewrite, InPlace};
 use crate::ids::PageId;
 use crate::ledger::{FileClass, tag};
 use crate::page::header;
 use crate::policy::{IoPolicy, Role};
 use iolane::{Completion, File, Level};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use std::collections::HashMap;
 
 /// All tablespaces' files, and the area with copies of what was written last.
@@ -15,9 +15,8 @@ pub(crate) struct PageFiles {
     pub(crate) policy: IoPolicy,
     spaces: RwLock<HashMap<u32, File>>,
     pub(crate) doublewrite: Doublewrite,
-    /// Held while pages are written to their places, in a batch or to repair
-    /// one.
-    pub(crate) in_place: Mutex<()>,
+    /// Pages that are on their way to their places.
+    pub(crate) in_place: InPlace,
 }
 
 impl PageFiles {
@@ -27,7 +26,7 @@ impl PageFiles {
             policy,
             spaces: RwLock::default(),
             doublewrite,
-            in_place: Mutex::new(()),
+            in_place: InPlace::default(),
         }
     }
 
@@ -83,19 +82,21 @@ impl PageFiles {
                 Err(fault) => format!("{}: {fault}", file.path().display()),
             },
         };
-        // The flusher writes nothing now. A new life that begins from here on
-        // is written after the repair.
-        let _nobody_writes = self.in_place.lock();
-        if !is_wanted() {
-            return Ok(());
-        }
-        match self.doublewrite.copy(id, page) {
-            Ok(true) => {}
-            Ok(false) => return Err(format!("{fault}; there is no copy of it")),
-            Err(error) => return Err(format!("{fault}; its copy: {error}")),
-        }
-        file.write_at(page, self.offset(id), Level::Foreground)
-            .and_then(|_| file.sync_data(Level::Foreground))
-            .map_err(|error| format!("{fault}; repairing it: {error}"))
+        // The flusher does not write the page now, and begins no batch. A new
+        // life that begins from here on is written after the repair.
+        let repaired = self.in_place.repair(id, || {
+            if !is_wanted() {
+                return Ok(());
+            }
+            match self.doublewrite.copy(id, page) {
+                Ok(true) => {}
+                Ok(false) => return Err(format!("{fault}; there is no copy of it")),
+                Err(error) => return Err(format!("{fault}; its copy: {error}")),
+            }
+            file.write_at(page, self.offset(id), Level::Foreground)
+                .and_then(|_| file.sync_data(Level::Foreground))
+                .map_err(|error| format!("{fault}; repairing it: {error}"))
+        });
+        repaired.unwrap_or_else(|| Err(format!("{fault}; it was being written when that failed")))
     }
 }

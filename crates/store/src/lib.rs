@@ -53,6 +53,7 @@ mod table;
 pub mod tree;
 pub mod txn;
 mod undo;
+mod waits;
 
 pub use check::{CheckReport, Finding};
 pub use error::StoreError;
@@ -72,6 +73,7 @@ pub use stream::{ReadAhead, StreamStatistics};
 pub use table::ROW_BYTES_MAX;
 pub use tree::Direction;
 pub use txn::{Durability, Error, Rows, Savepoint, Transaction};
+pub use waits::WaitStatistics;
 
 /// Compiles the example of the page on stores.
 #[cfg(doctest)]

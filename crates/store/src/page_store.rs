@@ -18,6 +18,7 @@ use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
 use crate::stream::{ReadAhead, StreamStatistics};
+use crate::waits::WaitStatistics;
 use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions, Outstanding, Tag};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -73,7 +74,8 @@ impl Default for PageStoreOptions {
 impl PageStoreOptions {
     /// Bytes of an arena that the pool and the flusher fit into.
     pub fn arena_bytes(&self) -> u64 {
-        self.pool_bytes + (Flusher::PAGES * self.page_bytes) as u64
+        let frames = (self.pool_bytes / self.page_bytes as u64) as usize;
+        self.pool_bytes + (Flusher::pages(frames) * self.page_bytes) as u64
     }
 }
 
@@ -131,6 +133,11 @@ pub struct PageStoreStatistics {
     pub pool: PoolStatistics,
     /// The flusher.
     pub flush: FlushStatistics,
+    /// Waits for a free frame: all pages in memory were dirty, or in use.
+    pub frame_waits: WaitStatistics,
+    /// Waits for room in the log: for a checkpoint, or to write what has
+    /// gathered in memory.
+    pub log_waits: WaitStatistics,
     /// Mini-transactions that changed something.
     pub minis: u64,
     /// End of the log.
@@ -171,6 +178,11 @@ impl PageStore {
         let file = engine.open(&log_path, &open)?.tagged(LOG_TAG);
         let log = Log::create(file, options.log_bytes, store, Lsn(0));
         let log = log.map_err(|source| in_log(&log_path, source))?;
+        let log = log.with_plain(
+            engine
+                .open(&log_path, &Log::plain_options())?
+                .tagged(LOG_TAG),
+        );
         space::sync_directory(names, directory)?;
 
         let files = PageFiles::new(page_bytes, doublewrite, options.io);
@@ -202,6 +214,11 @@ impl PageStore {
         let file = engine.open(&log_path, &Log::open_options())?;
         let file = file.tagged(LOG_TAG);
         let (log, scan) = Log::open(file).map_err(|source| in_log(&log_path, source))?;
+        let log = log.with_plain(
+            engine
+                .open(&log_path, &Log::plain_options())?
+                .tagged(LOG_TAG),
+        );
         if log.store() != store {
             return Err(StoreError::OtherStore { path: log_path });
         }
@@ -264,6 +281,16 @@ impl PageStore {
     /// [`PagesError::Failed`].
     pub fn make_durable(&self, lsn: Lsn) -> Result<(), PagesError> {
         let result = self.core.log.make_durable(lsn);
+        result.map_err(|error| self.core.log_failed(error))
+    }
+
+    /// Waits until everything logged before `lsn` is in the log's file: it
+    /// survives the end of the program, but not of the machine.
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`].
+    pub fn make_written(&self, lsn: Lsn) -> Result<(), PagesError> {
+        let result = self.core.log.make_written(lsn);
         result.map_err(|error| self.core.log_failed(error))
     }
 
@@ -354,6 +381,8 @@ impl PageStore {
         PageStoreStatistics {
             pool: core.pool.statistics(),
             flush: core.flushed.read(),
+            frame_waits: core.pool.frame_waits(),
+            log_waits: core.log.waits(),
             minis: core.changes.load(std::sync::atomic::Ordering::Relaxed),
             log_end: core.log.end(),
             checkpoint: core.log.checkpoint_lsn(),
@@ -435,7 +464,7 @@ fn open_doublewrite(
             .size(Doublewrite::file_bytes(page_bytes));
     }
     let area = engine.open(directory.join(DOUBLEWRITE_FILE), &options)?;
-    Ok(area.tagged(tag(Role::Recovery, FileClass::Doublewrite)))
+    Ok(area.tagged(tag(Role::Checkpoint, FileClass::Doublewrite)))
 }
 
 /// Page size and number of the store.
@@ -474,7 +503,7 @@ fn start(
     let cleaning_max = 4 * crate::flush::BATCH_PAGES;
     let failure = Arc::new(Failure::default());
     let pool = Pool::new(arena, frames, page_bytes, cleaning_max, files, failure)?;
-    let staging: Result<Vec<Buffer>, _> = (0..Flusher::PAGES)
+    let staging: Result<Vec<Buffer>, _> = (0..Flusher::pages(frames))
         .map(|_| pool.arena().buffer(page_bytes))
         .collect();
     let staging = staging.map_err(crate::pool::PoolError::from)?;

@@ -15,7 +15,6 @@ pub(crate) struct Bell {
 #[derive(Default)]
 struct State {
     rung: bool,
-    urgent: bool,
     stop: bool,
 }
 
@@ -23,11 +22,6 @@ impl Bell {
     /// There may be something to do.
     pub(crate) fn ring(&self) {
         self.change(|_| {});
-    }
-
-    /// A thread waits for what the flusher does.
-    pub(crate) fn ring_urgent(&self) {
-        self.change(|state| state.urgent = true);
     }
 
     /// Write everything, and end.
@@ -49,11 +43,6 @@ impl Bell {
             self.rung.wait_for(&mut state, timeout);
         }
         std::mem::take(&mut state.rung)
-    }
-
-    /// Does a thread wait? Asking forgets it.
-    pub(crate) fn take_urgent(&self) -> bool {
-        std::mem::take(&mut self.state.lock().urgent)
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

@@ -2,19 +2,26 @@
 //! written to its places, so that a write cut short by a crash can be repaired.
 //! `docs/format.md` draws the file.
 //!
-//! Two halves are used in turn. A half's batch counts only while its header
-//! says so, and the older batch is overwritten first: so if a page has a copy
+//! It has a few slots, each for a batch, so that one batch can go into the area
+//! while others are on their way to their places. A slot's batch counts only
+//! while its header says so. Batches are numbered, and the oldest is always the
+//! one overwritten, when it is durable in its places. So if a page has a copy
 //! in the area at all, that of the newest batch is what was last written to
-//! its place. The newest batch, not the newest change: a crash may leave the
-//! list of a batch without its pages, and that batch reached no place; what
-//! recovery then writes comes in a later batch, with changes no newer.
+//! its place, or is being written there. For this a page must never be in two
+//! batches under way: [`InPlace`](super::InPlace) sees to it.
+//!
+//! The newest batch, not the newest change: a crash may leave the list of a
+//! batch without its pages, and that batch reached no place; what recovery then
+//! writes comes in a later batch, with changes no newer. And if a crash has
+//! left the list of a page's newest batch only, an older batch's copy is not
+//! looked for: that one was durable in its place before the newer batch began.
 
 use crate::error::StoreError;
 use crate::ids::{Lsn, PageId};
 use crate::ledger::{FileClass, tag};
 use crate::page::header::{self, get_u32, get_u64};
 use crate::policy::Role;
-use iolane::{Buffer, Error, File, Level, Operation, Pending};
+use iolane::{Buffer, Error, File, Level, Pending};
 use parking_lot::Mutex;
 
 #[cfg(test)]
@@ -23,8 +30,16 @@ mod tests;
 /// Most pages in a batch. With 16 KiB pages a batch is 2 MiB, which keeps any
 /// disk busy longer than the two syncs take.
 pub(crate) const BATCH_PAGES: usize = 128;
+/// Batches that may be under way. A batch is written, synced, written, synced:
+/// with one in each of the four the disk always has pages to write.
+pub(crate) const SLOTS: usize = 4;
 /// Format of this file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The one before it had two slots, and did not say so.
+const VERSION_OF_HALVES: u32 = 1;
+const HALVES: usize = 2;
+/// Most slots that a file may have: to bound what is read of it.
+const SLOTS_MAX: usize = 64;
 const MAGIC: [u8; 8] = *b"ioldblwr";
 const BATCH_MAGIC: [u8; 4] = *b"batc";
 /// Where the list of pages begins in a batch's header, and an entry's bytes.
@@ -41,13 +56,30 @@ pub(crate) struct Doublewrite {
 struct State {
     /// Of the next batch.
     sequence: u64,
-    halves: [Half; 2],
+    slots: Vec<Slot>,
 }
 
 #[derive(Default)]
-struct Half {
+struct Slot {
     sequence: u64,
     pages: Vec<(PageId, Lsn)>,
+    /// Its batch is not yet durable in its places.
+    in_use: bool,
+}
+
+/// A batch's right to its slot, from [`Doublewrite::begin`] to
+/// [`Doublewrite::finished`].
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    slot: usize,
+    sequence: u64,
+}
+
+impl Ticket {
+    /// Number of the batch.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
 }
 
 /// A page being written: where it belongs, and its sealed copy.
@@ -56,7 +88,7 @@ pub(crate) type Outgoing = (PageId, Buffer);
 impl Doublewrite {
     /// Bytes that the file takes.
     pub(crate) fn file_bytes(page_bytes: usize) -> u64 {
-        ((1 + 2 * (1 + BATCH_PAGES)) * page_bytes) as u64
+        slot_offset(SLOTS, page_bytes)
     }
 
     /// Makes an empty area in a preallocated file.
@@ -71,10 +103,12 @@ impl Doublewrite {
         page[16..20].copy_from_slice(&(page_bytes as u32).to_le_bytes());
         page[20..24].copy_from_slice(&(BATCH_PAGES as u32).to_le_bytes());
         page[24..32].copy_from_slice(&store.to_le_bytes());
+        page[32..36].copy_from_slice(&(SLOTS as u32).to_le_bytes());
         header::seal(&mut page);
         file.write_at(&page, 0, Level::Critical)?;
         file.sync(Level::Critical)?;
-        Ok(Doublewrite::at(file, page_bytes, Default::default()))
+        let slots = (0..SLOTS).map(|_| Slot::default()).collect();
+        Ok(Doublewrite::at(file, page_bytes, slots))
     }
 
     /// Opens an area and finds the batches in it.
@@ -90,7 +124,7 @@ impl Doublewrite {
             return Err(StoreError::foreign(&path, "doublewrite area"));
         }
         let found = get_u32(&page, 12);
-        if found != VERSION {
+        if !(VERSION_OF_HALVES..=VERSION).contains(&found) {
             return Err(StoreError::Version {
                 path,
                 found,
@@ -106,55 +140,87 @@ impl Doublewrite {
         if get_u64(&page, 24) != store {
             return Err(StoreError::OtherStore { path });
         }
-        let mut halves: [Half; 2] = Default::default();
-        for (number, half) in halves.iter_mut().enumerate() {
-            let read = file.read_at(
-                &mut page,
-                half_offset(number, page_bytes),
-                Level::Foreground,
-            )?;
-            if read == page_bytes {
-                *half = Half::parse(&page);
-            }
+        let count = match found {
+            VERSION_OF_HALVES => HALVES,
+            _ => get_u32(&page, 32) as usize,
+        };
+        if !(HALVES..=SLOTS_MAX).contains(&count) {
+            return Err(StoreError::foreign(&path, "doublewrite area"));
         }
-        Ok(Doublewrite::at(file, page_bytes, halves))
+        let mut slots = Vec::with_capacity(count);
+        for number in 0..count {
+            let at = slot_offset(number, page_bytes);
+            let read = file.read_at(&mut page, at, Level::Foreground)?;
+            slots.push(if read == page_bytes {
+                Slot::parse(&page)
+            } else {
+                Slot::default()
+            });
+        }
+        Ok(Doublewrite::at(file, page_bytes, slots))
     }
 
-    fn at(file: File, page_bytes: usize, halves: [Half; 2]) -> Doublewrite {
-        let sequence = 1 + halves[0].sequence.max(halves[1].sequence);
+    fn at(file: File, page_bytes: usize, slots: Vec<Slot>) -> Doublewrite {
+        let newest = slots.iter().map(|slot| slot.sequence).max();
         Doublewrite {
             file,
             page_bytes,
-            state: Mutex::new(State { sequence, halves }),
+            state: Mutex::new(State {
+                sequence: 1 + newest.unwrap_or(0),
+                slots,
+            }),
         }
     }
 
-    /// Submits the writes of a batch, at most [`BATCH_PAGES`], into the older
-    /// half; its header into `head`. The caller awaits them, in the order of
-    /// the pages and the header last, and then syncs.
+    /// Batches that can be under way at once.
+    pub(crate) fn slots(&self) -> usize {
+        self.state.lock().slots.len()
+    }
+
+    /// Can a batch begin? Not while the oldest one is not durable in its places.
+    pub(crate) fn has_room(&self) -> bool {
+        let state = self.state.lock();
+        let oldest = state.slots.iter().min_by_key(|slot| slot.sequence);
+        oldest.is_some_and(|slot| !slot.in_use)
+    }
+
+    /// Gives the next batch the slot of the oldest one, whose pages have no
+    /// copies from now on. `None` while that is not durable in its places.
+    pub(crate) fn begin(&self) -> Option<Ticket> {
+        let mut state = self.state.lock();
+        let slots = state.slots.iter().enumerate();
+        let (number, oldest) = slots.min_by_key(|(_, slot)| slot.sequence)?;
+        if oldest.in_use {
+            return None;
+        }
+        let sequence = state.sequence;
+        state.sequence += 1;
+        state.slots[number] = Slot {
+            sequence,
+            pages: Vec::new(),
+            in_use: true,
+        };
+        Some(Ticket {
+            slot: number,
+            sequence,
+        })
+    }
+
+    /// Submits the writes of a batch, at most [`BATCH_PAGES`], into its slot;
+    /// its header into `head`. The caller awaits them, in the order of the
+    /// pages and the header last, and then syncs.
     pub(crate) fn submit(
         &self,
+        ticket: &Ticket,
         batch: Vec<Outgoing>,
         mut head: Buffer,
         role: Role,
         level: Level,
     ) -> Result<Vec<Pending<Buffer>>, Error> {
         assert!(batch.len() <= BATCH_PAGES, "a batch of {}", batch.len());
-        let (number, sequence) = {
-            let mut state = self.state.lock();
-            let number = usize::from(state.halves[1].sequence < state.halves[0].sequence);
-            let sequence = state.sequence;
-            state.sequence += 1;
-            // No longer to be looked for from now on.
-            state.halves[number] = Half {
-                sequence,
-                pages: Vec::new(),
-            };
-            (number, sequence)
-        };
-        fill_head(&mut head, sequence, &batch);
-        let offset = half_offset(number, self.page_bytes);
-        let file = self.file_for(role);
+        fill_head(&mut head, ticket.sequence, &batch);
+        let offset = slot_offset(ticket.slot, self.page_bytes);
+        let file = self.file.tagged(tag(role, FileClass::Doublewrite));
         let mut requests = file.device().batch();
         let mut pending = Vec::with_capacity(batch.len() + 1);
         let buffers = batch.into_iter().map(|(_, buffer)| buffer);
@@ -169,22 +235,19 @@ impl Doublewrite {
         Ok(pending)
     }
 
-    fn file_for(&self, role: Role) -> File {
-        self.file.tagged(tag(role, FileClass::Doublewrite))
+    /// What is to be synced so that batches count.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
     }
 
-    /// Submits the sync that makes the batch count.
-    pub(crate) fn submit_sync(&self, role: Role, level: Level) -> Result<Pending<()>, Error> {
-        let request = self.file_for(role).submit_sync(Operation::SyncData, level);
-        request.map_err(|refused| refused.error)
-    }
-
-    /// The batch with these pages is durable in its places: its copies are
+    /// The batch, with these pages, is durable in its places: its copies are
     /// the newest.
-    pub(crate) fn finished(&self, pages: Vec<(PageId, Lsn)>) {
+    pub(crate) fn finished(&self, ticket: &Ticket, pages: Vec<(PageId, Lsn)>) {
         let mut state = self.state.lock();
-        let number = usize::from(state.halves[1].sequence > state.halves[0].sequence);
-        state.halves[number].pages = pages;
+        let slot = &mut state.slots[ticket.slot];
+        debug_assert_eq!(slot.sequence, ticket.sequence);
+        slot.pages = pages;
+        slot.in_use = false;
     }
 
     /// Copies a page's copy in the newest batch that has it into `page`.
@@ -193,12 +256,12 @@ impl Doublewrite {
     pub(crate) fn copy(&self, id: PageId, page: &mut [u8]) -> Result<bool, Error> {
         let found = {
             let state = self.state.lock();
-            let place = |number: usize| {
-                let half = &state.halves[number];
-                let index = half.pages.iter().position(|(other, _)| *other == id)?;
-                Some((half.sequence, number, index, half.pages[index].1))
-            };
-            [place(0), place(1)].into_iter().flatten().max()
+            let slots = state.slots.iter().enumerate();
+            let places = slots.filter_map(|(number, slot)| {
+                let index = slot.pages.iter().position(|(other, _)| *other == id)?;
+                Some((slot.sequence, number, index, slot.pages[index].1))
+            });
+            places.max()
         };
         match found {
             Some((_, number, index, lsn)) => self.read(id, lsn, number, index, page),
@@ -215,7 +278,7 @@ impl Doublewrite {
         page: &mut [u8],
     ) -> Result<bool, Error> {
         let mut copy = Buffer::new(self.page_bytes);
-        let at = half_offset(number, self.page_bytes) + ((1 + index) * self.page_bytes) as u64;
+        let at = slot_offset(number, self.page_bytes) + ((1 + index) * self.page_bytes) as u64;
         let read = self.file.read_at(&mut copy, at, Level::Foreground)?;
         // A batch that was cut short by a crash, or is being overwritten.
         if read != self.page_bytes
@@ -234,13 +297,18 @@ impl Doublewrite {
     pub(crate) fn restore(&self, file: impl Fn(u32) -> Option<File>) -> Result<u64, StoreError> {
         let mut copies: Vec<PageId> = {
             let state = self.state.lock();
-            let halves = state.halves.iter();
-            halves
-                .flat_map(|half| half.pages.iter().map(|&(id, _)| id))
+            let slots = state.slots.iter();
+            slots
+                .flat_map(|slot| slot.pages.iter().map(|&(id, _)| id))
                 .collect()
         };
         copies.sort_unstable();
         copies.dedup();
+        if !copies.is_empty() {
+            // A program that was killed may have left them in the disk's cache,
+            // and its power may fail while they are written to their places.
+            self.file.sync_data(Level::Foreground)?;
+        }
         let mut restored = 0;
         let mut touched: Vec<File> = Vec::new();
         let mut copy = Buffer::new(self.page_bytes);
@@ -280,7 +348,7 @@ impl Doublewrite {
     ) -> Result<bool, Error> {
         let spaces: Vec<PageId> = {
             let state = self.state.lock();
-            let pages = state.halves.iter().flat_map(|half| half.pages.iter());
+            let pages = state.slots.iter().flat_map(|slot| slot.pages.iter());
             pages.map(|&(id, _)| id).filter(|id| id.page == 0).collect()
         };
         for id in spaces {
@@ -292,14 +360,15 @@ impl Doublewrite {
     }
 }
 
-impl Half {
-    fn parse(page: &[u8]) -> Half {
+impl Slot {
+    fn parse(page: &[u8]) -> Slot {
         let count = get_u32(page, 16) as usize;
         if page[4..8] != BATCH_MAGIC || count > BATCH_PAGES || !is_sealed(page) {
-            return Half::default();
+            return Slot::default();
         }
         let pages = page[LIST..].chunks_exact(ENTRY).take(count);
-        Half {
+        Slot {
+            in_use: false,
             sequence: get_u64(page, 8),
             pages: pages
                 .map(|entry| {
@@ -328,7 +397,7 @@ fn is_sealed(page: &[u8]) -> bool {
     get_u32(page, 0) == crc32c::crc32c(&page[4..])
 }
 
-fn half_offset(number: usize, page_bytes: usize) -> u64 {
+fn slot_offset(number: usize, page_bytes: usize) -> u64 {
     ((1 + number * (1 + BATCH_PAGES)) * page_bytes) as u64
 }
 

@@ -46,9 +46,17 @@ impl Circle {
 
     /// Writes `buffer`, whole blocks, durably at log position `at`.
     pub(super) fn write(&self, at: u64, buffer: &[u8]) -> Result<(), LogError> {
+        self.write_to(&self.file, at, buffer)
+    }
+
+    /// The same through `file`, which is opened in another way.
+    pub(super) fn write_to(&self, file: &File, at: u64, buffer: &[u8]) -> Result<(), LogError> {
+        // Nothing has no address that direct I/O would take.
+        if buffer.is_empty() {
+            return Ok(());
+        }
         self.pieces(at, buffer.len(), |offset, from, length| {
-            self.file
-                .write_at(&buffer[from..from + length], offset, Level::Critical)
+            file.write_at(&buffer[from..from + length], offset, Level::Critical)
                 .map_err(LogError::failed)?;
             Ok(())
         })

@@ -3,7 +3,8 @@
 //! Appending copies to memory. [`Log::make_durable`] writes what has gathered
 //! and waits; while one thread writes, the others gather behind it, and the
 //! next write takes all of them: group commit without a timer. The file is
-//! opened so that a write is durable when it returns, one system call.
+//! opened so that a write is durable when it returns, one system call; and once
+//! more without that, for [`Log::make_written`].
 //!
 //! A checkpoint gives the room before it back. Whoever wants to append
 //! [reserves](Log::reserve) first and waits there for a checkpoint, holding no
@@ -15,15 +16,18 @@ mod record;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use scan::{LogRecord, LogScan};
 
 use crate::ids::Lsn;
+use crate::waits::{WaitStatistics, Waits};
 use circle::{BLOCK, Circle};
 use header::{BLOCK_BYTES, CIRCLE, Header};
 use iolane::{Buffer, Device, File, Level};
 use record::HEAD;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// The smallest circle: what a few large mini-transactions need.
 pub const CAPACITY_BYTES_MIN: u64 = 1 << 20;
@@ -96,9 +100,11 @@ type Waker = Box<dyn Fn() + Send + Sync>;
 /// The redo log of a store. Shared by threads.
 pub struct Log {
     circle: Circle,
+    /// The same file, whose writes are not durable when they return.
+    plain: Option<File>,
     state: Mutex<State>,
-    /// `durable` or `failed` has changed.
-    written: Condvar,
+    /// `written`, `durable` or `failed` has changed.
+    progress: Condvar,
     /// `checkpoint` or `promised` has changed.
     room: Condvar,
     /// The memory that is written from: only the thread that set `writing`
@@ -107,6 +113,7 @@ pub struct Log {
     /// One checkpoint at a time.
     header: Mutex<Header>,
     waker: Mutex<Option<Waker>>,
+    waits: Waits,
 }
 
 struct State {
@@ -114,13 +121,18 @@ struct State {
     end: u64,
     chain: u32,
     /// All bytes from `staged_from`, the beginning of the block in which
-    /// `durable` lies, to `end`.
+    /// `written` lies, to `end`.
     staged: Vec<u8>,
     staged_from: u64,
+    /// Everything before it is in the file ...
+    written: u64,
+    /// ... and before this it is durable.
     durable: u64,
     checkpoint: u64,
     /// Bytes reserved and not appended.
     promised: u64,
+    /// Threads that wait for room.
+    waiting: usize,
     writing: bool,
     failed: Option<LogError>,
 }
@@ -143,6 +155,14 @@ impl Log {
     pub fn open_options() -> iolane::OpenOptions {
         let mut options = iolane::OpenOptions::new();
         options.read(true).write(true).direct(true).data_sync(true);
+        options
+    }
+
+    /// Options with which the same file is opened [for writes that need not be
+    /// durable](Log::with_plain).
+    pub fn plain_options() -> iolane::OpenOptions {
+        let mut options = Log::open_options();
+        options.data_sync(false);
         options
     }
 
@@ -242,23 +262,35 @@ impl Log {
         debug_assert_eq!(staged.len() as u64, end.0 % BLOCK);
         Log {
             circle,
+            plain: None,
             state: Mutex::new(State {
                 end: end.0,
                 chain,
                 staged_from: end.0 - staged.len() as u64,
                 staged,
+                written: end.0,
                 durable: end.0,
                 checkpoint: header.checkpoint.0,
                 promised: 0,
+                waiting: 0,
                 writing: false,
                 failed: None,
             }),
-            written: Condvar::new(),
+            progress: Condvar::new(),
             room: Condvar::new(),
             writer: Mutex::new(Buffer::new(BLOCK as usize)),
             header: Mutex::new(header),
             waker: Mutex::new(None),
+            waits: Waits::default(),
         }
+    }
+
+    /// Writes through `plain`, the same file, what need not be durable. Without
+    /// it, everything that is written is.
+    #[must_use]
+    pub fn with_plain(mut self, plain: File) -> Log {
+        self.plain = Some(plain);
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -304,27 +336,35 @@ impl Log {
         }
         let needed = (bytes + HEAD) as u64;
         let mut state = self.lock();
-        let mut woken = false;
-        loop {
+        // Since when it waits, for the disk or for room.
+        let mut since = None;
+        let mut counted = false;
+        let result = loop {
             if let Some(error) = &state.failed {
-                return Err(error.clone());
+                break Err(error.clone());
             }
             if state.staged.len() > STAGED_BYTES_MAX {
+                since.get_or_insert_with(Instant::now);
                 let end = state.end;
                 drop(state);
-                self.make_durable(Lsn(end))?;
+                let written = self.make_written(Lsn(end));
                 state = self.lock();
-                continue;
+                match written {
+                    Ok(()) => continue,
+                    Err(error) => break Err(error),
+                }
             }
             if state.end - state.checkpoint + state.promised + needed <= self.capacity() {
                 state.promised += needed;
-                return Ok(LogRoom {
+                break Ok(LogRoom {
                     log: self,
                     bytes: needed,
                 });
             }
-            if !woken {
-                woken = true;
+            since.get_or_insert_with(Instant::now);
+            if !counted {
+                counted = true;
+                state.waiting += 1;
                 drop(state);
                 let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(waker) = &*waker {
@@ -338,7 +378,23 @@ impl Log {
                 .room
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
+        };
+        state.waiting -= usize::from(counted);
+        drop(state);
+        if let Some(since) = since {
+            self.waits.add(since.elapsed());
         }
+        result
+    }
+
+    /// How long [`reserve`](Log::reserve) has waited.
+    pub fn waits(&self) -> WaitStatistics {
+        self.waits.read()
+    }
+
+    /// Threads that wait for room now.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().waiting
     }
 
     /// Appends a record to what is in memory, and calls `under_lock` with its
@@ -375,72 +431,11 @@ impl Log {
         (start, end)
     }
 
-    /// Waits until everything before `lsn` is durable. One thread writes for
-    /// all that wait.
-    ///
-    /// # Errors
-    /// [`LogError::Failed`]: then nothing is known of what is not durable yet,
-    /// and this and every later call fails.
-    pub fn make_durable(&self, lsn: Lsn) -> Result<(), LogError> {
-        let mut state = self.lock();
-        loop {
-            if state.durable >= lsn.0 {
-                return Ok(());
-            }
-            if let Some(error) = &state.failed {
-                return Err(error.clone());
-            }
-            assert!(lsn.0 <= state.end, "durable up to {lsn}, beyond the end");
-            if state.writing {
-                state = self
-                    .written
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-            } else {
-                state = self.write_staged(state);
-            }
-        }
-    }
-
-    /// Writes what is staged, a part of it when it is much.
-    fn write_staged<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let length = state.staged.len().min(WRITE_BYTES_MAX);
-        let padded = length.next_multiple_of(BLOCK as usize);
-        let from = state.staged_from;
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if writer.len() < padded {
-            *writer = Buffer::new(padded.next_power_of_two());
-        }
-        writer[..length].copy_from_slice(&state.staged[..length]);
-        writer[length..padded].fill(0);
-        state.writing = true;
-        drop(state);
-        let result = self.circle.write(from, &writer[..padded]);
-        drop(writer);
-        let mut state = self.lock();
-        state.writing = false;
-        match result {
-            Ok(()) => {
-                state.durable = from + length as u64;
-                // The block that is not full yet is written again.
-                let whole = length - length % BLOCK as usize;
-                state.staged.drain(..whole);
-                state.staged_from = from + whole as u64;
-            }
-            Err(error) => {
-                state.failed.get_or_insert(error);
-                self.room.notify_all();
-            }
-        }
-        self.written.notify_all();
-        state
-    }
-
     /// Lets every later call fail, and those that wait: the store cannot go on.
     pub fn fail(&self, reason: String) {
         let mut state = self.lock();
         state.failed.get_or_insert(LogError::Failed { reason });
-        self.written.notify_all();
+        self.progress.notify_all();
         self.room.notify_all();
     }
 
@@ -497,7 +492,7 @@ impl Log {
             if let Err(error) = write_header(self.circle.file(), &next) {
                 let mut state = self.lock();
                 state.failed.get_or_insert(error.clone());
-                self.written.notify_all();
+                self.progress.notify_all();
                 self.room.notify_all();
                 return Err(error);
             }

@@ -357,3 +357,65 @@ fn a_failed_write_ends_the_log_for_good() {
     assert_eq!(log.make_durable(end), Err(first.clone()));
     assert_eq!(log.reserve(1).err(), Some(first));
 }
+
+/// Opens the log's file on a simulated disk, in both ways.
+fn simulated(engine: &Engine, new: bool) -> (File, File) {
+    let mut options = Log::open_options();
+    options.create(new).size(Log::file_bytes(CAPACITY));
+    let file = engine.open("log", &options).unwrap();
+    (file, engine.open("log", &Log::plain_options()).unwrap())
+}
+
+/// Records that were only written are durable with the next that is, and not
+/// before: whatever a power cut takes.
+#[test]
+fn what_is_written_is_durable_with_what_is_made_so_later() {
+    use iolane_disk::power::{CrashPlan, Images, RecorderLimits};
+    let disk = iolane::SimulatedDisk::builder()
+        .seed(3)
+        .record(RecorderLimits::default())
+        .build()
+        .unwrap();
+    let engine = Engine::builder().simulated(&disk).build().unwrap();
+    let (file, plain) = simulated(&engine, true);
+    let log = Log::create(file, CAPACITY, 42, Lsn(0))
+        .unwrap()
+        .with_plain(plain);
+    let recorder = disk.recorder().unwrap();
+    recorder.mark(0);
+    for round in 0..6 {
+        for number in 0..3 {
+            let (_, end) = append(&log, &payload(round * 4 + number, 3000));
+            log.make_written(end).unwrap();
+            assert!(log.durable() < end);
+        }
+        let (_, end) = append(&log, &payload(round * 4 + 3, 100));
+        if round % 2 == 0 {
+            // Nothing more to write by then.
+            log.make_written(end).unwrap();
+        }
+        log.make_durable(end).unwrap();
+        assert_eq!(log.durable(), end);
+        recorder.mark(round + 1);
+    }
+    let images = Images::new(&recorder.recording(), CrashPlan::sampled(3, 30)).unwrap();
+    let mut lost = 0;
+    for image in images.spread(2000) {
+        let Some(mark) = image.mark() else { continue };
+        let disk = iolane::SimulatedDisk::from_image(&image).unwrap();
+        let engine = Engine::builder().simulated(&disk).build().unwrap();
+        let (_, mut scan) = Log::open(simulated(&engine, false).0).unwrap();
+        let mut found = 0;
+        while let Some(record) = scan.next().unwrap() {
+            let length = if found % 4 == 3 { 100 } else { 3000 };
+            assert_eq!(record.payload, payload(found, length), "{image}");
+            found += 1;
+        }
+        assert!(
+            found >= 4 * mark,
+            "{found} records after {mark} rounds: {image}"
+        );
+        lost += u64::from(found < 4 * mark + 3);
+    }
+    assert!(lost > 0, "nothing that was only written is ever lost");
+}

@@ -2,38 +2,57 @@
 //! the log where the first of them begins.
 //!
 //! Changes are noted while the log is locked, so they come in the order of
-//! their positions, and the list needs no sorting: an entry is put at the end,
-//! and counts until its frame is taken to be written.
+//! their positions: a frame that becomes dirty is put at the end of a list
+//! through the frames themselves. Every operation takes a few steps, however
+//! many frames there are: writers wait for it.
 
 use super::frame::{DIRTY, Frame, WRITING};
 use super::primitives::Mutex;
 use crate::ids::Lsn;
-use std::collections::VecDeque;
+use std::collections::HashMap;
+
+/// No frame.
+const NONE: u32 = u32::MAX;
 
 pub(crate) struct Dirty {
     inner: Mutex<Inner>,
 }
 
 struct Inner {
-    /// In order of LSN; entries whose frame says otherwise no longer count.
-    order: VecDeque<(Lsn, u32)>,
-    /// Per frame, where its first unwritten change begins.
-    since: Vec<Option<Lsn>>,
-    /// Oldest change in the frames being written.
-    writing_since: Option<Lsn>,
+    nodes: Box<[Node]>,
+    first: u32,
+    last: u32,
+    /// Frames being written, with the oldest change in what is written.
+    writing: HashMap<u32, Lsn>,
     /// Up to where changes have been noted.
     end: Lsn,
     count: usize,
 }
 
+/// A frame's place in the list.
+#[derive(Clone, Copy)]
+struct Node {
+    /// Where its first change that nobody has begun to write begins; in the
+    /// list if there is one.
+    since: Option<Lsn>,
+    before: u32,
+    behind: u32,
+}
+
 impl Dirty {
     /// None of `frames` frames is dirty, at position `end`.
     pub(crate) fn new(frames: usize, end: Lsn) -> Dirty {
+        let clean = Node {
+            since: None,
+            before: NONE,
+            behind: NONE,
+        };
         Dirty {
             inner: Mutex::new(Inner {
-                order: VecDeque::new(),
-                since: vec![None; frames],
-                writing_since: None,
+                nodes: vec![clean; frames].into_boxed_slice(),
+                first: NONE,
+                last: NONE,
+                writing: HashMap::new(),
                 end,
                 count: 0,
             }),
@@ -50,71 +69,84 @@ impl Dirty {
     ) {
         let mut inner = self.inner.lock();
         for frame in changed {
-            let since = &mut inner.since[frame as usize];
-            if since.is_none() {
-                *since = Some(start);
-                inner.order.push_back((start, frame));
-                inner.count += 1;
+            if inner.nodes[frame as usize].since.is_none() {
+                inner.append(frame, start);
                 all[frame as usize].set(DIRTY);
             }
         }
         inner.end = inner.end.max(end);
-        inner.compact();
     }
 
     /// Takes up to `max` frames with changes before `line`, oldest first, to be
-    /// written.
+    /// written. Those that are being written and were changed again are left
+    /// for later.
     pub(crate) fn take_oldest(&self, all: &[Frame], max: usize, line: Lsn) -> Vec<u32> {
         let mut inner = self.inner.lock();
         let mut taken = Vec::new();
-        while taken.len() < max {
-            match inner.order.front() {
-                Some(&(lsn, _)) if lsn < line => {}
-                _ => break,
+        let mut frame = inner.first;
+        while taken.len() < max && frame != NONE {
+            let node = inner.nodes[frame as usize];
+            if node.since.is_none_or(|since| since >= line) {
+                break;
             }
-            let (lsn, frame) = inner.order.pop_front().expect("looked at above");
-            if inner.since[frame as usize] == Some(lsn) {
-                if all[frame as usize].is(WRITING) {
-                    // Changed again while this batch was put together.
-                    inner.order.push_front((lsn, frame));
-                    break;
-                }
+            // Passes over no more than are being written.
+            if !inner.writing.contains_key(&frame) {
                 inner.take(all, frame);
                 taken.push(frame);
             }
+            frame = node.behind;
         }
         taken
+    }
+
+    /// Are there so many frames with changes before `line`, whether being
+    /// written or not? Looks at no more.
+    pub(crate) fn has_before(&self, count: usize, line: Lsn) -> bool {
+        let inner = self.inner.lock();
+        let mut frame = inner.first;
+        for _ in 0..count {
+            if frame == NONE {
+                return false;
+            }
+            let node = inner.nodes[frame as usize];
+            if node.since.is_none_or(|since| since >= line) {
+                return false;
+            }
+            frame = node.behind;
+        }
+        true
     }
 
     /// Takes `frame` to be written. `false` when it is clean or already taken.
     pub(crate) fn take(&self, all: &[Frame], frame: u32) -> bool {
         let mut inner = self.inner.lock();
-        if inner.since[frame as usize].is_none() || all[frame as usize].is(WRITING) {
+        let clean = inner.nodes[frame as usize].since.is_none();
+        if clean || inner.writing.contains_key(&frame) {
             return false;
         }
         inner.take(all, frame);
         true
     }
 
-    /// All that was taken has been written. Frames that were changed again
-    /// meanwhile stay dirty.
+    /// These frames have been written. Those that were changed again meanwhile
+    /// stay dirty.
     pub(crate) fn written(&self, all: &[Frame], frames: &[u32]) {
         let mut inner = self.inner.lock();
         for &frame in frames {
-            if inner.since[frame as usize].is_none() {
+            inner.writing.remove(&frame);
+            if inner.nodes[frame as usize].since.is_none() {
                 all[frame as usize].clear(DIRTY);
             }
             all[frame as usize].clear(WRITING);
         }
-        inner.writing_since = None;
     }
 
     /// The page of a frame is no more: its changes need not be written. The
     /// caller holds its latch.
     pub(crate) fn forget(&self, all: &[Frame], frame: u32) {
         let mut inner = self.inner.lock();
-        if inner.since[frame as usize].take().is_some() {
-            inner.count -= 1;
+        if inner.nodes[frame as usize].since.is_some() {
+            inner.remove(frame);
         }
         if !all[frame as usize].is(WRITING) {
             all[frame as usize].clear(DIRTY);
@@ -123,20 +155,13 @@ impl Dirty {
 
     /// Nothing before this position is needed to bring the files up to date.
     pub(crate) fn oldest(&self) -> Lsn {
-        let mut inner = self.inner.lock();
-        while let Some(&(lsn, frame)) = inner.order.front() {
-            if inner.since[frame as usize] == Some(lsn) {
-                break;
-            }
-            inner.order.pop_front();
-        }
-        let first = inner.order.front().map(|&(lsn, _)| lsn);
-        let writing = inner.writing_since;
-        [first, writing]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or(inner.end)
+        let inner = self.inner.lock();
+        let first = match inner.first {
+            NONE => None,
+            frame => inner.nodes[frame as usize].since,
+        };
+        let writing = inner.writing.values().copied().min();
+        first.into_iter().chain(writing).min().unwrap_or(inner.end)
     }
 
     /// Says up to where there are changes, after recovery.
@@ -145,27 +170,49 @@ impl Dirty {
         inner.end = inner.end.max(end);
     }
 
+    /// Frames with changes that nobody has begun to write.
     pub(crate) fn count(&self) -> usize {
         self.inner.lock().count
     }
 }
 
 impl Inner {
-    fn take(&mut self, all: &[Frame], frame: u32) {
-        let since = self.since[frame as usize].take();
-        self.count -= 1;
-        let oldest = [since, self.writing_since].into_iter().flatten().min();
-        self.writing_since = oldest;
-        all[frame as usize].set(WRITING);
+    fn append(&mut self, frame: u32, since: Lsn) {
+        let last = self.last;
+        self.nodes[frame as usize] = Node {
+            since: Some(since),
+            before: last,
+            behind: NONE,
+        };
+        match last {
+            NONE => self.first = frame,
+            last => self.nodes[last as usize].behind = frame,
+        }
+        self.last = frame;
+        self.count += 1;
     }
 
-    /// Keeps the list at most about twice as long as there are frames.
-    fn compact(&mut self) {
-        if self.order.len() > 2 * self.since.len() + 64 {
-            let since = &self.since;
-            self.order
-                .retain(|&(lsn, frame)| since[frame as usize] == Some(lsn));
+    /// Takes a frame out of the list; says since when it was in it.
+    fn remove(&mut self, frame: u32) -> Lsn {
+        let node = &mut self.nodes[frame as usize];
+        let since = node.since.take().expect("a frame in the list");
+        let (before, behind) = (node.before, node.behind);
+        match before {
+            NONE => self.first = behind,
+            before => self.nodes[before as usize].behind = behind,
         }
+        match behind {
+            NONE => self.last = before,
+            behind => self.nodes[behind as usize].before = before,
+        }
+        self.count -= 1;
+        since
+    }
+
+    fn take(&mut self, all: &[Frame], frame: u32) {
+        let since = self.remove(frame);
+        self.writing.insert(frame, since);
+        all[frame as usize].set(WRITING);
     }
 }
 
@@ -200,18 +247,38 @@ mod tests {
         assert_eq!((dirty.oldest(), dirty.count()), (Lsn(40), 0));
     }
 
+    /// Each batch holds the checkpoint for itself, and is over for itself.
     #[test]
-    fn the_list_stays_bounded() {
+    fn batches_under_way_hold_the_checkpoint_each_for_itself() {
         let all = frames(8);
         let dirty = Dirty::new(8, Lsn(0));
-        // One old change that is never written, and a hot page that is.
-        dirty.mark(&all, [0].into_iter(), Lsn(0), Lsn(1));
-        for lsn in 1..10_000 {
-            dirty.mark(&all, [1].into_iter(), Lsn(lsn), Lsn(lsn + 1));
-            assert!(dirty.take(&all, 1));
-            dirty.written(&all, &[1]);
+        for frame in 0..6 {
+            let at = u64::from(frame) * 10;
+            dirty.mark(&all, [frame].into_iter(), Lsn(at), Lsn(at + 10));
         }
+        let first = dirty.take_oldest(&all, 2, Lsn(100));
+        let second = dirty.take_oldest(&all, 2, Lsn(100));
+        assert_eq!((&first[..], &second[..]), (&[0, 1][..], &[2, 3][..]));
+        // Changed while it is written: passed over, and not lost.
+        dirty.mark(&all, [0].into_iter(), Lsn(60), Lsn(70));
+        assert!(!dirty.take(&all, 0));
+        dirty.written(&all, &second);
         assert_eq!(dirty.oldest(), Lsn(0));
-        assert!(dirty.inner.lock().order.len() <= 2 * 8 + 64);
+        dirty.written(&all, &first);
+        assert_eq!((dirty.oldest(), dirty.count()), (Lsn(40), 3));
+        // Given away while it is written.
+        assert_eq!(dirty.take_oldest(&all, 1, Lsn(100)), [4]);
+        dirty.forget(&all, 4);
+        assert!(all[4].is(WRITING));
+        assert_eq!(dirty.oldest(), Lsn(40));
+        dirty.written(&all, &[4]);
+        assert!(!all[4].is(DIRTY | WRITING));
+        // Out of the middle.
+        dirty.mark(&all, [6].into_iter(), Lsn(70), Lsn(80));
+        dirty.forget(&all, 0);
+        assert_eq!(dirty.take_oldest(&all, 8, Lsn(75)), [5, 6]);
+        assert_eq!(dirty.oldest(), Lsn(50));
+        dirty.written(&all, &[5, 6]);
+        assert_eq!((dirty.oldest(), dirty.count()), (Lsn(80), 0));
     }
 }

@@ -10,9 +10,10 @@ use super::replacement::Attempt;
 use super::table::Entry;
 use super::{Pool, count};
 use crate::access::PagesError;
+use crate::waits::{WaitStatistics, Waits};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Fewest pages that a pool can have: what a few mini-transactions hold at
 /// once, and as many that may come and go meanwhile.
@@ -31,6 +32,7 @@ pub(super) struct Supply {
     more: Condvar,
     low: usize,
     waiting: AtomicUsize,
+    waits: Waits,
     pub(super) pinned: AtomicUsize,
     waker: Mutex<Option<Waker>>,
 }
@@ -46,6 +48,7 @@ impl Supply {
             // of some 100,000.
             low: (frames / 64).clamp(4, 1024),
             waiting: AtomicUsize::new(0),
+            waits: Waits::default(),
             pinned: AtomicUsize::new(0),
             waker: Mutex::new(None),
         }
@@ -73,6 +76,16 @@ impl Pool {
         self.supply.waiting.load(Ordering::Acquire)
     }
 
+    /// How long threads have waited for a free frame.
+    pub(crate) fn frame_waits(&self) -> WaitStatistics {
+        self.supply.waits.read()
+    }
+
+    /// Pages read until now.
+    pub(crate) fn reads(&self) -> u64 {
+        self.counters.reads.load(Ordering::Relaxed)
+    }
+
     /// Frames that are free below which the flusher helps.
     pub(crate) fn is_low(&self) -> bool {
         self.supply.free() < self.supply.low
@@ -93,7 +106,7 @@ impl Pool {
     /// The caller holds no latch.
     pub(crate) fn take(&self, wanted: usize) -> Result<Vec<u32>, PagesError> {
         debug_assert!(wanted <= self.take_max());
-        let mut waits = false;
+        let mut since = None;
         let taken = loop {
             if let Err(error) = self.failure.check() {
                 break Err(error);
@@ -101,8 +114,8 @@ impl Pool {
             if let Some(frames) = self.try_take(wanted, 0) {
                 break Ok(frames);
             }
-            if !waits {
-                waits = true;
+            if since.is_none() {
+                since = Some(Instant::now());
                 count(&self.counters.frame_waits);
                 self.supply.waiting.fetch_add(1, Ordering::AcqRel);
             }
@@ -112,8 +125,9 @@ impl Pool {
                 self.supply.more.wait_for(&mut free, WAIT);
             }
         };
-        if waits {
+        if let Some(since) = since {
             self.supply.waiting.fetch_sub(1, Ordering::AcqRel);
+            self.supply.waits.add(since.elapsed());
         }
         taken
     }

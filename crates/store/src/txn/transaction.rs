@@ -22,6 +22,11 @@ pub enum Durability {
     /// When it is on the disk (InnoDB's 1).
     #[default]
     Synced,
+    /// When it is in the log's file; about a second later it is on the disk
+    /// (InnoDB's 2). It survives the end of the program, however that comes
+    /// about. A crash of the machine may lose the last commits, as with
+    /// [`Lazy`](Self::Lazy).
+    Written,
     /// At once; about a second later it is on the disk (InnoDB's 0). A crash of
     /// the program or the machine may lose the last commits, all from one point
     /// on: none that is kept depends on a lost one.
@@ -264,9 +269,11 @@ impl<'s, B: Backing> Transaction<'s, B> {
         self.ended = true;
         let writer = self.writer.take().expect("looked at above");
         system.slots.give_back(writer.slot);
-        if durability == Durability::Synced {
-            // If that fails it stays invisible: nobody knows what is on disk.
-            system.backing.make_durable(lsn)?;
+        // If that fails it stays invisible: nobody knows what is on disk.
+        match durability {
+            Durability::Synced => system.backing.make_durable(lsn)?,
+            Durability::Written => system.backing.make_written(lsn)?,
+            Durability::Lazy => {}
         }
         system.views.end(writer.trx, number);
         system.counters.committed.fetch_add(1, Ordering::Relaxed);

@@ -31,11 +31,13 @@ fn image(lsn: u64, filling: u8) -> Buffer {
     page
 }
 
-/// Writes a batch of one page; returns the half that it went into.
-fn write(area: &Doublewrite, lsn: u64, filling: u8) -> usize {
+/// Writes a batch of one page, and does not say that it is in its place.
+fn begin(area: &Doublewrite, lsn: u64, filling: u8) -> Ticket {
+    let ticket = area.begin().expect("a slot");
     let page = image(lsn, filling);
     let head = Buffer::new(PAGE_BYTES);
     let pending = area.submit(
+        &ticket,
         vec![(PAGE, page)],
         head,
         Role::Checkpoint,
@@ -44,18 +46,20 @@ fn write(area: &Doublewrite, lsn: u64, filling: u8) -> usize {
     for request in pending.unwrap() {
         request.wait().result.unwrap();
     }
-    let sync = area
-        .submit_sync(Role::Checkpoint, Level::Background)
-        .unwrap();
-    sync.wait().result.unwrap();
-    area.finished(vec![(PAGE, Lsn(lsn))]);
-    let state = area.state.lock();
-    usize::from(state.halves[1].sequence > state.halves[0].sequence)
+    area.file().sync_data(Level::Background).unwrap();
+    ticket
+}
+
+/// Writes a batch of one page; returns the slot that it went into.
+fn write(area: &Doublewrite, lsn: u64, filling: u8) -> usize {
+    let ticket = begin(area, lsn, filling);
+    area.finished(&ticket, vec![(PAGE, Lsn(lsn))]);
+    ticket.slot
 }
 
 /// What a power cut leaves of a batch whose list arrived alone.
-fn lose_pages(area: &Doublewrite, half: usize) {
-    let at = half_offset(half, PAGE_BYTES) + PAGE_BYTES as u64;
+fn lose_pages(area: &Doublewrite, slot: usize) {
+    let at = slot_offset(slot, PAGE_BYTES) + PAGE_BYTES as u64;
     let zeros = Buffer::new(PAGE_BYTES);
     area.file.write_at(&zeros, at, Level::Background).unwrap();
 }
@@ -103,4 +107,54 @@ fn an_older_copy_never_stands_for_a_newer_one_that_is_lost() {
     assert_eq!(copy(&area), None);
     drop(area);
     assert_eq!(copy(&opened(&engine, directory.path())), None);
+}
+
+#[test]
+fn the_oldest_slot_is_overwritten_when_its_batch_is_in_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::new().unwrap();
+    let area = Doublewrite::create(file(&engine, directory.path()), PAGE_BYTES, STORE).unwrap();
+    assert_eq!(area.slots(), SLOTS);
+    let mut under_way: Vec<Ticket> = (0..SLOTS as u64)
+        .map(|number| begin(&area, 100 + number, number as u8))
+        .collect();
+    let slots: std::collections::BTreeSet<usize> =
+        under_way.iter().map(|ticket| ticket.slot).collect();
+    assert_eq!(slots.len(), SLOTS, "each has its own");
+    assert!(!area.has_room() && area.begin().is_none());
+    // A later one is first: the oldest still holds its slot.
+    let later = under_way.remove(2);
+    area.finished(&later, vec![(PAGE, Lsn(102))]);
+    assert!(!area.has_room() && area.begin().is_none());
+    let oldest = under_way.remove(0);
+    area.finished(&oldest, vec![(PAGE, Lsn(100))]);
+    assert!(area.has_room());
+    assert_eq!(copy(&area).unwrap(), image(102, 2)[..]);
+    let next = area.begin().unwrap();
+    assert_eq!(next.slot, oldest.slot);
+    assert_eq!(next.sequence(), later.sequence() + 2);
+}
+
+/// The format before this one: two slots, of which the header says nothing.
+#[test]
+fn an_area_of_two_halves_is_opened_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::new().unwrap();
+    let area = file(&engine, directory.path());
+    drop(Doublewrite::create(area.clone(), PAGE_BYTES, STORE).unwrap());
+    let mut page = Buffer::new(PAGE_BYTES);
+    area.read_at(&mut page, 0, Level::Background).unwrap();
+    page[12..16].copy_from_slice(&1u32.to_le_bytes());
+    page[32..36].fill(0);
+    header::seal(&mut page);
+    area.write_at(&page, 0, Level::Background).unwrap();
+    let area = Doublewrite::open(area, PAGE_BYTES, STORE).unwrap();
+    assert_eq!(area.slots(), 2);
+    write(&area, 300, 1);
+    write(&area, 400, 2);
+    write(&area, 500, 3);
+    drop(area);
+    let area = opened(&engine, directory.path());
+    assert_eq!(area.slots(), 2);
+    assert_eq!(copy(&area).unwrap(), image(500, 3)[..]);
 }

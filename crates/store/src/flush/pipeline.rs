@@ -1,0 +1,416 @@
+//! Batches on their way: to the doublewrite area, durable there, to their
+//! places, durable there. Several at once, so that the disk has pages to write
+//! while others wait for a sync.
+//!
+//! Nothing here blocks but the log, which must be durable before a page that it
+//! describes is written.
+
+use super::doublewrite::{Outgoing, Ticket};
+use super::syncs::{Synced, Syncs, Target};
+use super::{SLOTS, TICK};
+use crate::core::Core;
+use crate::files::PageFiles;
+use crate::ids::{Lsn, PageId};
+use crate::page::header;
+use crate::policy::Role;
+use iolane::{Buffer, Error, File, Level, Pending};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+/// Frames whose pages are to be written as one batch.
+pub(super) struct Load {
+    /// Those of the cleaning list first.
+    pub(super) frames: Vec<u32>,
+    /// How many of these come from the cleaning list.
+    pub(super) cleaning: usize,
+    /// What the others are written for.
+    pub(super) role: Role,
+    pub(super) level: Level,
+    /// Does somebody wait?
+    pub(super) urgent: bool,
+}
+
+/// The batches under way.
+pub(super) struct Pipeline {
+    core: Arc<Core>,
+    /// Memory for pages, and for the headers of batches.
+    staging: Vec<Buffer>,
+    heads: Vec<Buffer>,
+    flights: Vec<Flight>,
+    syncs: Syncs,
+    waker: Waker,
+}
+
+struct Flight {
+    ticket: Ticket,
+    frames: Vec<u32>,
+    cleaning: usize,
+    /// In the order of the files.
+    pages: Vec<Item>,
+    level: Level,
+    urgent: bool,
+    phase: Phase,
+}
+
+struct Item {
+    id: PageId,
+    lsn: Lsn,
+    role: Role,
+}
+
+enum Phase {
+    /// To the area; the header last.
+    Copying(Writes),
+    /// In the area, and not yet durable.
+    Copied(Vec<Buffer>),
+    /// To their places.
+    Placing(Writes, Vec<(u32, File)>),
+    /// In their places, and not yet durable in these files.
+    Placed(Vec<(u32, File)>),
+}
+
+/// Writes under way, and the memory of those that are done, in order.
+struct Writes {
+    pending: VecDeque<Pending<Buffer>>,
+    done: Vec<Buffer>,
+}
+
+impl Writes {
+    fn new(pending: Vec<Pending<Buffer>>) -> Writes {
+        Writes {
+            done: Vec::with_capacity(pending.len()),
+            pending: pending.into(),
+        }
+    }
+
+    /// Are all done? The context hears of the first that is not.
+    fn are_done(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
+        while let Some(first) = self.pending.front_mut() {
+            let Poll::Ready(done) = Pin::new(first).poll(context) else {
+                return Ok(false);
+            };
+            self.pending.pop_front();
+            done.result?;
+            self.done.push(done.buffer);
+        }
+        Ok(true)
+    }
+
+    fn promote(&self, level: Level) {
+        for request in &self.pending {
+            request.promote(level);
+        }
+    }
+}
+
+impl Pipeline {
+    /// With memory for all batches and their headers.
+    pub(super) fn new(core: Arc<Core>, mut memory: Vec<Buffer>) -> Pipeline {
+        let heads = memory.split_off(memory.len() - SLOTS);
+        let waker = Waker::from(Arc::clone(&core.bell));
+        Pipeline {
+            core,
+            staging: memory,
+            heads,
+            flights: Vec::new(),
+            syncs: Syncs::default(),
+            waker,
+        }
+    }
+
+    /// Batches under way.
+    pub(super) fn len(&self) -> usize {
+        self.flights.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
+    /// Pages in them.
+    pub(super) fn pages(&self) -> usize {
+        self.flights.iter().map(|flight| flight.frames.len()).sum()
+    }
+
+    /// Can another batch begin?
+    pub(super) fn has_room(&self) -> bool {
+        self.core.pool.files.doublewrite.has_room()
+    }
+
+    /// When a sync that is held back becomes due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.syncs.due
+    }
+
+    /// Begins to write a batch, while there [is room](Self::has_room). The
+    /// frames were taken from the dirty ones.
+    pub(super) fn begin(&mut self, load: Load) -> Result<(), String> {
+        let core = Arc::clone(&self.core);
+        let mut batch = self.copy(&load);
+        batch.sort_unstable_by_key(|(item, _)| item.id);
+        let Some(newest) = batch.iter().map(|(item, _)| item.lsn).max() else {
+            // All discarded meanwhile.
+            self.give_back(&load.frames, load.cleaning);
+            return Ok(());
+        };
+        core.log
+            .make_durable(newest)
+            .map_err(|error| error.to_string())?;
+        let begun = self.submit(load, batch);
+        begun.map_err(|error| error.to_string())
+    }
+
+    fn submit(&mut self, load: Load, batch: Vec<(Item, Buffer)>) -> Result<(), Error> {
+        let core = Arc::clone(&self.core);
+        let files = &core.pool.files;
+        let (pages, buffers): (Vec<Item>, Vec<Buffer>) = batch.into_iter().unzip();
+        let ids = || pages.iter().map(|item| item.id);
+        // One that was given away while it was written, and is already to be
+        // written in its next life.
+        while files.in_place.has_any(ids()) {
+            if !self.advance()? {
+                core.bell.wait(TICK);
+            }
+        }
+        let ticket = files.in_place.begin(ids(), || files.doublewrite.begin());
+        let ticket = ticket.expect("the caller has asked for room");
+        let head = self.heads.pop().expect("as many as batches under way");
+        let outgoing: Vec<Outgoing> = ids().zip(buffers).collect();
+        // What most of it is for.
+        let role = match 2 * load.cleaning > load.frames.len() {
+            true => Role::Preflush,
+            false => load.role,
+        };
+        let pending = files
+            .doublewrite
+            .submit(&ticket, outgoing, head, role, load.level)?;
+        core.flushed
+            .begun(load.level, pages.len(), self.flights.len() + 1);
+        self.flights.push(Flight {
+            ticket,
+            frames: load.frames,
+            cleaning: load.cleaning,
+            pages,
+            level: load.level,
+            urgent: load.urgent,
+            phase: Phase::Copying(Writes::new(pending)),
+        });
+        Ok(())
+    }
+
+    /// Sealed copies of the pages in these frames.
+    fn copy(&mut self, load: &Load) -> Vec<(Item, Buffer)> {
+        let mut batch = Vec::with_capacity(load.frames.len());
+        for (index, &frame) in load.frames.iter().enumerate() {
+            let slot = self.core.pool.frames()[frame as usize].latch.read();
+            // Discarded meanwhile.
+            let Some(id) = slot.id else { continue };
+            let mut copy = self.staging.pop().expect("enough for all batches");
+            copy.copy_from_slice(slot.bytes());
+            drop(slot);
+            header::seal(&mut copy);
+            let role = match index < load.cleaning {
+                true => Role::Preflush,
+                false => load.role,
+            };
+            let lsn = header::lsn(&copy);
+            batch.push((Item { id, lsn, role }, copy));
+        }
+        batch
+    }
+
+    /// Takes every batch as far as it goes without waiting. Returns whether any
+    /// got further.
+    pub(super) fn advance(&mut self) -> Result<bool, Error> {
+        let waker = self.waker.clone();
+        let mut context = Context::from_waker(&waker);
+        let written = self.advance_writes(&mut context)?;
+        let synced = self.syncs.finished(&mut context)?;
+        for over in &synced {
+            self.synced(over)?;
+        }
+        self.land();
+        // What was begun here has no waker yet: it counts as progress.
+        let begun = self.begin_syncs()?;
+        Ok(written || !synced.is_empty() || begun)
+    }
+
+    fn advance_writes(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
+        let mut advanced = false;
+        for flight in &mut self.flights {
+            let (writes, files) = match &mut flight.phase {
+                Phase::Copying(writes) => (writes, None),
+                Phase::Placing(writes, files) => (writes, Some(files)),
+                _ => continue,
+            };
+            if !writes.are_done(context)? {
+                continue;
+            }
+            advanced = true;
+            let mut buffers = std::mem::take(&mut writes.done);
+            flight.phase = match files {
+                None => {
+                    self.heads.extend(buffers.pop());
+                    Phase::Copied(buffers)
+                }
+                Some(files) => {
+                    self.staging.append(&mut buffers);
+                    Phase::Placed(std::mem::take(files))
+                }
+            };
+        }
+        Ok(advanced)
+    }
+
+    /// A sync is over, for all batches that it covers.
+    fn synced(&mut self, over: &Synced) -> Result<(), Error> {
+        let core = Arc::clone(&self.core);
+        let covered = |flight: &&mut Flight| over.batches.contains(&flight.ticket.sequence());
+        for flight in self.flights.iter_mut().filter(covered) {
+            match (over.target, &mut flight.phase) {
+                (Target::Area, Phase::Copied(buffers)) => {
+                    let buffers = std::mem::take(buffers);
+                    flight.place(&core.pool.files, buffers, &mut self.staging)?;
+                }
+                (Target::Space(space), Phase::Placed(files)) => {
+                    files.retain(|(other, _)| *other != space);
+                }
+                _ => unreachable!("a batch waits for the syncs that cover it"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Batches that are durable in their places are over.
+    fn land(&mut self) {
+        let core = Arc::clone(&self.core);
+        let files = &core.pool.files;
+        let is_over =
+            |flight: &mut Flight| matches!(&flight.phase, Phase::Placed(files) if files.is_empty());
+        let landed: Vec<Flight> = self.flights.extract_if(.., is_over).collect();
+        for flight in landed {
+            let pages = flight.pages.iter();
+            let pages = pages.map(|item| (item.id, item.lsn)).collect();
+            // Before anybody may repair them from these copies.
+            files.doublewrite.finished(&flight.ticket, pages);
+            files.in_place.end(flight.pages.iter().map(|item| item.id));
+            core.flushed.landed(flight.pages.len());
+            self.give_back(&flight.frames, flight.cleaning);
+        }
+    }
+
+    fn give_back(&self, frames: &[u32], cleaning: usize) {
+        let pool = &self.core.pool;
+        pool.dirty.written(pool.frames(), frames);
+        pool.cleaned(&frames[..cleaning]);
+    }
+
+    /// Syncs what waits for it. Returns whether it began any.
+    fn begin_syncs(&mut self) -> Result<bool, Error> {
+        let mut begun = false;
+        self.syncs.due = None;
+        let core = Arc::clone(&self.core);
+        let mut wanted: Vec<(Target, File)> = Vec::new();
+        for flight in &self.flights {
+            match &flight.phase {
+                Phase::Copied(_) => {
+                    wanted.push((Target::Area, core.pool.files.doublewrite.file().clone()));
+                }
+                Phase::Placed(files) => {
+                    let files = files.iter();
+                    wanted.extend(files.map(|(space, file)| (Target::Space(*space), file.clone())));
+                }
+                _ => {}
+            }
+        }
+        for (index, (target, file)) in wanted.iter().enumerate() {
+            if wanted[..index].iter().any(|(other, _)| other == target) {
+                continue;
+            }
+            let waiting = self.flights.iter().filter(|flight| flight.awaits(*target));
+            let batches: Vec<u64> = waiting
+                .clone()
+                .map(|flight| flight.ticket.sequence())
+                .collect();
+            let Some(level) = waiting
+                .map(|flight| flight.level)
+                .min_by_key(|level| level.index())
+            else {
+                continue;
+            };
+            let hurry = self.flights.iter().any(|flight| flight.urgent);
+            if self.syncs.begin(*target, file, &batches, level, hurry)? {
+                begun = true;
+                core.flushed.synced(*target != Target::Area);
+            }
+        }
+        Ok(begun)
+    }
+
+    /// Somebody waits now.
+    pub(super) fn promote(&mut self, level: Level) {
+        for flight in &mut self.flights {
+            flight.urgent = true;
+            if flight.level.index() <= level.index() {
+                continue;
+            }
+            flight.level = level;
+            if let Phase::Copying(writes) | Phase::Placing(writes, _) = &flight.phase {
+                writes.promote(level);
+            }
+        }
+        self.syncs.promote(level);
+    }
+}
+
+impl Flight {
+    fn awaits(&self, target: Target) -> bool {
+        match (&self.phase, target) {
+            (Phase::Copied(_), Target::Area) => true,
+            (Phase::Placed(files), Target::Space(space)) => {
+                files.iter().any(|(other, _)| *other == space)
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes the pages to their places.
+    fn place(
+        &mut self,
+        files: &PageFiles,
+        buffers: Vec<Buffer>,
+        staging: &mut Vec<Buffer>,
+    ) -> Result<(), Error> {
+        let mut pending = Vec::with_capacity(buffers.len());
+        let mut touched: Vec<(u32, File)> = Vec::new();
+        let mut buffers = buffers.into_iter();
+        for items in self.pages.chunk_by(|a, b| a.id.space == b.id.space) {
+            let space = items[0].id.space;
+            let taken = buffers.by_ref().take(items.len());
+            let leaving = files.for_role(space, Role::Preflush);
+            let aged = files.for_role(space, Role::Checkpoint);
+            let (Some(leaving), Some(aged)) = (leaving, aged) else {
+                // Dropped meanwhile.
+                staging.extend(taken);
+                continue;
+            };
+            let mut requests = leaving.device().batch();
+            for (item, buffer) in items.iter().zip(taken) {
+                let file = match item.role {
+                    Role::Preflush => &leaving,
+                    _ => &aged,
+                };
+                let request = requests.write(file, buffer, files.offset(item.id), self.level);
+                pending.push(request.map_err(|refused| refused.error)?);
+            }
+            requests.submit();
+            touched.push((space, aged));
+        }
+        self.phase = Phase::Placing(Writes::new(pending), touched);
+        Ok(())
+    }
+}
