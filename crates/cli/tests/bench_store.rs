@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const TINY: &str =
-    "--rows 4000 --row-size 500 --pool-size 2m --log-size 8m --runtime 300ms --warm-up 50ms";
+const TINY: &str = "--rows 4000 --row-size 500 --pool-size 2m --log-size 8m --warm-up 50ms";
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 fn scratch() -> tempfile::TempDir {
@@ -111,7 +110,9 @@ fn transactions_run_beside_everything() {
 
 #[test]
 fn commits_need_no_reads() {
-    let document = good("commit --policy conservative --threads 2 --order key --backend threads");
+    let document = good(
+        "commit --policy conservative --threads 2 --order key --backend threads --runtime 300ms",
+    );
     let run = &runs(&document)[0];
     assert!(run["operations"].as_u64().unwrap() > 0);
     assert_eq!(run["backend"], "threads");
@@ -120,7 +121,7 @@ fn commits_need_no_reads() {
 #[test]
 fn text_and_report_are_for_people() {
     let directory = scratch();
-    let line = format!("scan,commit {TINY} --policy aggressive --report page.html");
+    let line = format!("scan,commit {TINY} --policy aggressive --runtime 300ms --report page.html");
     let output = iolane(directory.path(), &line).output().unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();

@@ -494,7 +494,7 @@ fn open_doublewrite(
             .size(Doublewrite::file_bytes(page_bytes));
     }
     let area = engine.open(directory.join(DOUBLEWRITE_FILE), &options)?;
-    Ok(area.tagged(tag(Role::Recovery, FileClass::Doublewrite)))
+    Ok(area.tagged(tag(Role::Checkpoint, FileClass::Doublewrite)))
 }
 
 /// Page size and number of the store.

@@ -78,7 +78,7 @@ impl Burst {
         let full = self.busy_ns <= 0.0 || self.idle_ns <= 0.0 || self.urgent_ns <= 0.0;
         let per_busy_ns = self.bytes / self.busy_ns;
         let part = PART * (self.busy_ns + self.idle_ns) / self.idle_ns;
-        (!full).then(|| (part * self.urgent_ns * per_busy_ns) as u32)
+        (!full).then_some((part * self.urgent_ns * per_busy_ns) as u32)
     }
 }
 

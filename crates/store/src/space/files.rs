@@ -11,6 +11,7 @@ use crate::core::Core;
 use crate::error::StoreError;
 use crate::flush::Doublewrite;
 use crate::ids::{EXTENT_PAGES, PageId};
+use crate::ledger::{FileClass, tag};
 use crate::names::Names;
 use crate::page::{Op, header};
 use crate::policy::Role;
@@ -72,6 +73,7 @@ pub(crate) fn create_file(
         .open(&new, &options)
         .map_err(StoreError::from)
         .and_then(|file| {
+            let file = file.tagged(tag(Role::Space, FileClass::Data));
             let mut buffer = Buffer::new(page_bytes);
             for (number, page) in head.first_pages().iter().enumerate() {
                 buffer.copy_from_slice(page);

@@ -6,8 +6,10 @@ use crate::access::{MiniTransaction, PagesError};
 use crate::core::Core;
 use crate::error::StoreError;
 use crate::ids::{EXTENT_PAGES, PageId};
+use crate::ledger::{FileClass, tag};
 use crate::page::Op;
 use crate::page::header::PageKind;
+use crate::policy::Role;
 use iolane::{Level, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -160,6 +162,7 @@ impl Core {
         let mut options = OpenOptions::new();
         options.read(true).write(true).size(bytes);
         let file = self.engine.open(path, &options)?;
+        let file = file.tagged(tag(Role::Space, FileClass::Data));
         Ok(file.sync(Level::Foreground)?)
     }
 
