@@ -2,9 +2,7 @@
 //! one reader beside 128 outstanding background reads.
 
 use iolane_disk::elevator::Core;
-use iolane_disk::simulation::{
-    Arrival, Commit, Pattern, Report, Simulation, Stream, Time, Transactions,
-};
+use iolane_disk::simulation::{Arrival, Simulation, Stream, Time};
 use iolane_disk::{Description, Model};
 use iolane_sched::{Config, Level, Policy};
 
@@ -88,96 +86,4 @@ fn rate_limited_volumes_give_their_budget_without_their_queue() {
 #[test]
 fn a_distant_volume_gets_all_there_is() {
     lanes_gains("cloud-1ms", 1.05, 0.97);
-}
-
-fn background(name: &str, outstanding: u32) -> Stream {
-    Stream {
-        name: name.to_owned(),
-        process: 100,
-        level: Level::Background,
-        arrival: Arrival::Closed {
-            outstanding,
-            think: Time::Fixed(0),
-        },
-        ..Stream::default()
-    }
-}
-
-fn run(
-    preset: &str,
-    policy: Policy,
-    work: impl FnOnce(Work) -> Work,
-    (warm_up_ns, runtime_ns): (u64, u64),
-) -> Report {
-    let disk = Description::preset(preset).unwrap().build(1).unwrap();
-    let mut config = Config::new(policy);
-    config.rotational = disk.rotating();
-    work(Simulation::new(disk, Core::new(config).unwrap(), 1))
-        .run(warm_up_ns, runtime_ns)
-        .unwrap()
-}
-
-type Work = Simulation<Box<dyn Model>, Core>;
-
-/// A log write into a cache that a battery protects takes as long whatever the
-/// disks behind it do: the background gets all of them.
-#[test]
-fn who_suffers_from_nothing_costs_the_background_nothing() {
-    let commits = |policy| {
-        let work = |work: Work| {
-            work.transactions(Transactions {
-                threads: 4,
-                cpu: Time::Exponential(100_000.0),
-                commit: Commit::Group,
-                log_block_bytes: 4096,
-                ..Transactions::default()
-            })
-            .stream(Stream {
-                read_share: 0.5,
-                sizes: Stream::sizes_of(16 << 10),
-                ..background("pages", 64)
-            })
-        };
-        let report = run(
-            "database-box-8",
-            policy,
-            work,
-            (30 * SECOND_NS, 20 * SECOND_NS),
-        );
-        let p99_ns = report.transactions[0].transactions.latency_ns(0.99);
-        (p99_ns as f64, report.bytes_per_second())
-    };
-    let (noop, lanes) = (commits(Policy::Noop), commits(Policy::Lanes));
-    println!("p99 and bytes/s: noop {noop:?}, lanes {lanes:?}");
-    assert!(lanes.0 <= 1.1 * noop.0, "{lanes:?}, noop {noop:?}");
-    assert!(lanes.1 >= 0.92 * noop.1, "{lanes:?}, noop {noop:?}");
-}
-
-/// That a transfer of 1 MiB takes 8 ms at 134 MB/s is no stall of a budget of
-/// operations.
-#[test]
-fn large_transfers_of_a_volume_limited_in_bytes_are_no_stalls() {
-    let work = |work: Work| {
-        work.stream(Stream {
-            process: 0,
-            level: Level::Foreground,
-            sizes: Stream::sizes_of(16 << 10),
-            ..background("query", 1)
-        })
-        .stream(Stream {
-            pattern: Pattern::Sequential,
-            sizes: Stream::sizes_of(256 << 10),
-            ..background("scan", 16)
-        })
-    };
-    let report = run(
-        "aws-gp2-100g",
-        Policy::Lanes,
-        work,
-        (30 * SECOND_NS, 20 * SECOND_NS),
-    );
-    let mb_per_second = report.bytes_per_second() / 1e6;
-    assert!(mb_per_second > 0.97 * 134.2, "{mb_per_second}");
-    let query_ms = report.stream("query").unwrap().latency_ns(0.99) as f64 / 1e6;
-    assert!(query_ms < 12.0, "{query_ms}");
 }

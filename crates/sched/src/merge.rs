@@ -17,10 +17,9 @@ pub(crate) struct Span {
     pub count: u32,
 }
 
-/// The transfer around `slot`, of at most `bytes_max` if it has several
-/// requests: forward first, as that is how sequential streams grow, then
-/// backward.
-pub(crate) fn collect(queue: &Queue, config: &Config, slot: u32, bytes_max: u32) -> Span {
+/// The transfer around `slot`: forward first, as that is how sequential
+/// streams grow, then backward.
+pub(crate) fn collect(queue: &Queue, config: &Config, slot: u32) -> Span {
     let mut span = Span {
         first: slot,
         count: 1,
@@ -29,13 +28,13 @@ pub(crate) fn collect(queue: &Queue, config: &Config, slot: u32, bytes_max: u32)
     if direction(request.kind).is_none() || config.transfer_members_max == 1 {
         return span;
     }
-    let bytes_max = u64::from(bytes_max.min(config.transfer_bytes_max));
     let mut start = request.offset;
     let mut end = end_of(&request);
     let mut at = queue.positions.next(slot);
     while at != NIL && span.count < config.transfer_members_max {
         let next = queue.slot(at).request;
-        if !may_join(config, &request, &next, end, next.offset) || end_of(&next) - start > bytes_max
+        if !may_join(config, &request, &next, end, next.offset)
+            || end_of(&next) - start > u64::from(config.transfer_bytes_max)
         {
             break;
         }
@@ -46,7 +45,8 @@ pub(crate) fn collect(queue: &Queue, config: &Config, slot: u32, bytes_max: u32)
     at = queue.positions.prev(slot);
     while at != NIL && span.count < config.transfer_members_max {
         let prev = queue.slot(at).request;
-        if !may_join(config, &request, &prev, end_of(&prev), start) || end - prev.offset > bytes_max
+        if !may_join(config, &request, &prev, end_of(&prev), start)
+            || end - prev.offset > u64::from(config.transfer_bytes_max)
         {
             break;
         }

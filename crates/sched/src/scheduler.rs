@@ -182,7 +182,7 @@ impl Scheduler {
             queue: Queue::new(Layout::of(config.policy)),
             sweep: Sweep::default(),
             lanes: Lanes::default(),
-            window: Window::new(&config),
+            window: Window::new(config.window),
             flight: Flight::default(),
             merged: 0,
             expired: 0,
@@ -323,9 +323,7 @@ impl Scheduler {
 
     /// Makes a transfer of `slot` and its neighbours, and sends it.
     fn build(&mut self, now_ns: u64, slot: u32, batch: &mut Batch) {
-        let level = self.queue.slot(slot).request.level;
-        let bytes_max = self.window.merged_bytes_max(level);
-        let span = merge::collect(&self.queue, &self.config, slot, bytes_max);
+        let span = merge::collect(&self.queue, &self.config, slot);
         let first_member = batch.members.len();
         let (mut at, mut last, mut level) = (span.first, NIL, Level::Background);
         let mut end = 0;
@@ -475,7 +473,7 @@ impl Scheduler {
         config.validate()?;
         self.config = config;
         if self.window.config() != window {
-            self.window = Window::new(&self.config);
+            self.window = Window::new(window);
         }
         self.sweep = Sweep::default();
         self.lanes = Lanes::default();

@@ -99,6 +99,7 @@ impl<'a> UnloggedPages<'a> {
         }
         crate::access::MiniTransaction::commit(mini);
         self.lsn = self.core.log.durable();
+        self.core.pool.files.raise_newest(self.lsn);
         pages.reverse();
         self.taken = pages;
         Ok(())

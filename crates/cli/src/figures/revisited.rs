@@ -67,7 +67,7 @@ const SECOND_LOG_BYTES: u64 = 8 << 30;
 const LOG_BYTES: u64 = 64 << 20;
 /// What waking one thread costs where it does: with it, eight threads under
 /// deadline have the document's rate.
-const WAKE_NS: u64 = 15_000;
+const WAKE_NS: u64 = 47_000;
 
 impl Row {
     fn elevator(self) -> Result<Box<dyn Elevator>, Failure> {

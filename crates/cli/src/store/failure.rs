@@ -71,7 +71,9 @@ fn files(error: &StoreError) -> Failure {
                 "Bring the store back from a backup: changes since the last checkpoint are in this file."
             }
         },
-        StoreError::Open(iolane::OpenError::Open { source, .. })
+        StoreError::Open(
+            iolane::OpenError::Open { source, .. } | iolane::OpenError::Size { source, .. },
+        )
         | StoreError::System { source, .. } => system_remedy(source),
         StoreError::Open(_) => "Put the store on ext4 or xfs.",
         StoreError::Option(_) | StoreError::Name { .. } => {

@@ -22,7 +22,6 @@
 //! at 52 us alone make 2.6 in flight, where such a disk was measured to do half
 //! of that rate.
 
-use super::harm::Harm;
 use super::shortest::Shortest;
 
 /// How far a mean must be from the target before the window moves, in parts
@@ -56,8 +55,6 @@ const SLOWDOWN: f64 = 7.0;
 /// Beyond this strictness (about nine times the shortest latency) the window
 /// does not rise, whatever it would bring.
 const STRICTNESS_MAX: f64 = 1.6;
-/// What a larger window must bring in any case, as without a foreground.
-const TARGET_MIN: f64 = 0.04;
 /// What takes this many times less than usual did not reach the device: a hit
 /// in the page cache says nothing of what the device can do.
 const CACHE_HIT: f64 = 16.0;
@@ -83,12 +80,8 @@ const EPOCH_TURNOVERS: f64 = 12.0;
 
 /// Most transfers the window can reach.
 const TRANSFERS_MAX: f64 = 512.0;
-/// Where the window of flash begins, in multiples of its least.
-pub(crate) const START: f64 = 4.0;
-/// And of a device with a head, where a second request makes all others wait:
-/// one, about to try a second. With several heads behind a controller it opens
-/// as soon as there is work for them.
-pub(crate) const START_ROTATIONAL: f64 = 1.5;
+/// Where the window begins, in multiples of its least.
+const START: f64 = 4.0;
 
 /// Which of the compared windows is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,34 +100,11 @@ struct Epoch {
     settling: u32,
     transfers: f64,
     bytes: f64,
-    all: Load,
-    /// Of the lower levels alone.
-    lower: Load,
-    lower_transfers: f64,
+    cost: f64,
+    cost_x_latency_ns: f64,
     /// Transfers that somebody waited for, and their latencies' sum.
     urgent: f64,
     urgent_latency_ns: f64,
-}
-
-/// What went through the device.
-#[derive(Clone, Copy, Debug, Default)]
-struct Load {
-    cost: f64,
-    cost_x_latency_ns: f64,
-}
-
-impl Load {
-    fn add(&mut self, transfer: &Completed) {
-        self.cost += transfer.cost;
-        self.cost_x_latency_ns += transfer.cost * transfer.latency_ns;
-    }
-
-    fn over(&self, elapsed_ns: f64) -> Flow {
-        Flow {
-            throughput: self.cost / elapsed_ns,
-            in_flight: self.cost_x_latency_ns / elapsed_ns,
-        }
-    }
 }
 
 /// One transfer that has completed.
@@ -146,39 +116,12 @@ pub(crate) struct Completed {
     pub urgent: bool,
 }
 
-/// Throughput in cost / ns, and cost in flight on average.
-#[derive(Clone, Copy, Debug)]
-struct Flow {
-    throughput: f64,
-    in_flight: f64,
-}
-
-impl Flow {
-    fn mean(self, other: Flow) -> Flow {
-        Flow {
-            throughput: (self.throughput * other.throughput).sqrt(),
-            in_flight: (self.in_flight * other.in_flight).sqrt(),
-        }
-    }
-
-    /// How much more `probed` brought into flight, as logarithm.
-    fn more(self, probed: Flow) -> f64 {
-        (probed.in_flight / self.in_flight).ln().max(MORE_MIN)
-    }
-
-    /// Percent of throughput that one percent more in flight brought.
-    fn elasticity(self, probed: Flow) -> f64 {
-        let gain = (probed.throughput / self.throughput).ln();
-        (gain / self.more(probed)).clamp(-1.0, 1.5)
-    }
-}
-
-/// What an epoch says about its window.
+/// What an epoch says about its window: throughput in cost / ns, and cost in
+/// flight on average.
 #[derive(Clone, Copy, Debug)]
 struct Point {
-    all: Flow,
-    /// Of the lower levels alone, if they had any.
-    lower: Option<Flow>,
+    throughput: f64,
+    in_flight: f64,
     /// Mean latency of what somebody waited for, if there was any.
     urgent_latency_ns: Option<f64>,
 }
@@ -244,9 +187,6 @@ pub(crate) struct Knee {
     used: Option<Point>,
     probed: Option<Point>,
     tally: Tally,
-    harm: Harm,
-    /// What it says, as of the last comparison.
-    price: f64,
     urgent_shortest: Shortest,
     /// Moving average of what the foreground waits.
     urgent_usual_ns: f64,
@@ -261,20 +201,18 @@ pub(crate) struct Knee {
 
 impl Knee {
     /// `typical`: cost of a usual transfer; `least`: transfers that may always
-    /// be in flight; `start`: where to begin, in multiples of that.
-    pub(crate) fn new(typical: f64, target: f64, least: f64, start: f64) -> Knee {
+    /// be in flight.
+    pub(crate) fn new(typical: f64, target: f64, least: f64) -> Knee {
         Knee {
             target,
             least,
-            window: start * least * typical,
+            window: START * least * typical,
             phase: Phase::Use,
             epoch: None,
             typical,
             used: None,
             probed: None,
             tally: Tally::default(),
-            harm: Harm::default(),
-            price: 1.0,
             urgent_shortest: Shortest::new(),
             urgent_usual_ns: 0.0,
             still: 0,
@@ -351,11 +289,8 @@ impl Knee {
         }
         epoch.transfers += 1.0;
         epoch.bytes += transfer.bytes;
-        epoch.all.add(transfer);
-        if !transfer.urgent {
-            epoch.lower.add(transfer);
-            epoch.lower_transfers += 1.0;
-        }
+        epoch.cost += transfer.cost;
+        epoch.cost_x_latency_ns += transfer.cost * transfer.latency_ns;
         if transfer.urgent {
             self.urgent_usual_ns += (transfer.latency_ns - self.urgent_usual_ns) / 64.0;
         }
@@ -382,23 +317,17 @@ impl Knee {
     fn end_epoch(&mut self, now_ns: u64, in_flight: u32) -> Option<Measured> {
         let epoch = self.epoch?;
         let elapsed_ns = epoch.last_ns - epoch.begin_ns;
-        // What the elasticity is of must be enough.
-        let transfers = if self.price < 1.0 {
-            epoch.lower_transfers
-        } else {
-            epoch.transfers
-        };
         let enough = elapsed_ns >= EPOCH_NS_MIN
-            && transfers >= EPOCH_TRANSFERS
-            && epoch.all.cost >= EPOCH_TURNOVERS * self.limit();
+            && epoch.transfers >= EPOCH_TRANSFERS
+            && epoch.cost >= EPOCH_TURNOVERS * self.limit();
         if now_ns == epoch.last_ns || epoch.transfers < 1.0 || !enough && elapsed_ns < EPOCH_NS_MAX
         {
             return None;
         }
         let elapsed_ns = elapsed_ns as f64;
         self.judge(Point {
-            all: epoch.all.over(elapsed_ns),
-            lower: (epoch.lower_transfers > 0.0).then(|| epoch.lower.over(elapsed_ns)),
+            throughput: epoch.cost / elapsed_ns,
+            in_flight: epoch.cost_x_latency_ns / elapsed_ns,
             urgent_latency_ns: (epoch.urgent > 0.0).then(|| epoch.urgent_latency_ns / epoch.urgent),
         });
         self.begin_epoch(now_ns, in_flight);
@@ -419,9 +348,14 @@ impl Knee {
         // The probe between two epochs in use is compared with both.
         let before = self.used.replace(point);
         if let (Some(before), Some(probed)) = (before, self.probed.take()) {
-            self.compare(before, point, probed);
+            let used = Point {
+                throughput: (before.throughput * point.throughput).sqrt(),
+                in_flight: (before.in_flight * point.in_flight).sqrt(),
+                ..point
+            };
+            self.compare(used, probed);
         }
-        self.wake_if_changed(point.all.throughput);
+        self.wake_if_changed(point.throughput);
         if self.calm.is_some() && self.calm_epochs < CALM_EPOCHS {
             self.calm_epochs += 1;
         } else {
@@ -443,36 +377,19 @@ impl Knee {
             self.calm = None;
             self.still = 0;
             self.tally = Tally::default();
-            (self.harm, self.price) = (Harm::default(), 1.0);
             self.rose = None;
             self.step_ln = STEP_LN_MAX;
         }
     }
 
-    /// Takes one comparison, of a probe with the epochs before and after it.
-    fn compare(&mut self, before: Point, after: Point, probed: Point) {
+    /// Takes one comparison.
+    fn compare(&mut self, point: Point, probed: Point) {
         let used = self.transfers();
-        let lower = lower_flows(&before, &after, &probed);
-        if let Some((flow, more)) = lower
-            && let Some(slower) = slower(&before, &after, &probed)
-        {
-            self.harm.add((slower / flow.more(more)).clamp(-1.5, 1.5));
-        }
-        self.price = self.harm.price();
-        let (elasticity, target, strictness) = match lower {
-            // The foreground's own throughput is no measure where it does not
-            // depend on the window.
-            Some((flow, more)) if self.price < 1.0 => {
-                let target = (self.target * self.price).max(TARGET_MIN);
-                (flow.elasticity(more), target, 1.0)
-            }
-            _ => {
-                let strictness = self.strictness(&after);
-                let elasticity = before.all.mean(after.all).elasticity(probed.all);
-                (elasticity, self.target * strictness, strictness)
-            }
-        };
+        let more = (probed.in_flight / point.in_flight).ln().max(MORE_MIN);
+        let elasticity = ((probed.throughput / point.throughput).ln() / more).clamp(-1.0, 1.5);
         self.tally.add(elasticity);
+        let strictness = self.strictness(&point);
+        let target = self.target * strictness;
         let excess = self.tally.mean - target;
         // Noise asks for more comparisons, up to all that are kept.
         let noise = NOISE_ERRORS * self.tally.standard_error();
@@ -496,10 +413,10 @@ impl Knee {
     fn rest(&mut self) {
         if self.still >= CALM_AFTER
             && self.calm.is_none()
-            && let Some(Point { all, .. }) = self.used
+            && let Some(Point { throughput, .. }) = self.used
         {
             self.calm = Some(Calm {
-                throughput: all.throughput,
+                throughput,
                 typical: self.typical,
                 changed_epochs: 0,
             });
@@ -556,17 +473,6 @@ impl Knee {
         self.used = None;
         self.tally = Tally::default();
     }
-}
-
-/// What the lower levels did in use, and in the probe.
-fn lower_flows(before: &Point, after: &Point, probed: &Point) -> Option<(Flow, Flow)> {
-    Some((before.lower?.mean(after.lower?), probed.lower?))
-}
-
-/// How much slower the probe made what somebody waits for, as logarithm.
-fn slower(before: &Point, after: &Point, probed: &Point) -> Option<f64> {
-    let used = (before.urgent_latency_ns? * after.urgent_latency_ns?).sqrt();
-    Some((probed.urgent_latency_ns? / used).ln())
 }
 
 /// The window that is compared with `used`.

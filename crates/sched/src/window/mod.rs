@@ -1,22 +1,18 @@
 //! How much may be in flight, learned while running.
 //!
-//! In parts: [`cost`] weighs what a transfer costs the device, [`knee`]
-//! finds how much cost in flight is enough, [`harm`] whether that costs anybody
-//! anything, [`rate`] recognises a volume with a budget. [`burst`] says how much
-//! may be merged on a disk with a head. This file puts them together and says what they mean
+//! Three parts: [`cost`] weighs what a transfer costs the device, [`knee`]
+//! finds how much cost in flight is enough, [`rate`] recognises a
+//! volume with a budget. This file puts them together and says what they mean
 //! for each level.
 
-mod burst;
 pub(crate) mod cost;
-mod harm;
 mod knee;
 mod rate;
 mod shortest;
 
-use crate::config::{Config, WindowConfig};
+use crate::config::WindowConfig;
 use crate::request::Level;
 use crate::scheduler::Flight;
-use burst::Burst;
 use cost::CostModel;
 use knee::{Completed, Knee};
 use rate::Rate;
@@ -75,8 +71,6 @@ struct Learned {
     shared: Knee,
     alone: Knee,
     rate: Rate,
-    /// Of a device with a head.
-    burst: Option<Burst>,
     foreground_ns: Option<u64>,
     /// Moving average of what the foreground has in flight, so that the lower
     /// levels leave room for it without reacting to each of its requests: a
@@ -167,9 +161,6 @@ impl Learned {
             self.foreground_ns = Some(self.now_ns);
         } else {
             self.knee_mut().departed(cost as f64);
-            if let Some(burst) = &mut self.burst {
-                burst.departed(now_ns);
-            }
         }
         self.foreground_cost += (flight.urgent_cost as f64 - self.foreground_cost) / 64.0;
     }
@@ -177,13 +168,6 @@ impl Learned {
     fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample, service_ns: u64) {
         let now_ns = self.latest(now_ns);
         let bytes = f64::from(sample.bytes);
-        if let Some(burst) = &mut self.burst {
-            if !sample.urgent {
-                burst.completed(now_ns, bytes, flight.lower_cost == 0);
-            } else if sample.bytes > 0 {
-                burst.urgent(now_ns.saturating_sub(sample.dispatched_ns));
-            }
-        }
         if bytes > 0.0 {
             self.rate
                 .completed(now_ns, sample.dispatched_ns, bytes, service_ns);
@@ -214,23 +198,17 @@ impl Learned {
 }
 
 impl Window {
-    pub(crate) fn new(config: &Config) -> Window {
+    pub(crate) fn new(config: WindowConfig) -> Window {
         let cost = CostModel::new();
         let typical = cost::UNIT;
-        let start = if config.rotational {
-            knee::START_ROTATIONAL
-        } else {
-            knee::START
-        };
         Window {
-            config: config.window,
+            config,
             service: Shortest::new(),
             learned: Learned {
                 cost,
-                shared: Knee::new(typical, ELASTICITY_SHARED, 1.0, start),
-                alone: Knee::new(typical, ELASTICITY_ALONE, ALONE_TRANSFERS_MIN, knee::START),
+                shared: Knee::new(typical, ELASTICITY_SHARED, 1.0),
+                alone: Knee::new(typical, ELASTICITY_ALONE, ALONE_TRANSFERS_MIN),
                 rate: Rate::default(),
-                burst: config.rotational.then(Burst::default),
                 foreground_ns: None,
                 foreground_cost: 0.0,
                 now_ns: 0,
@@ -262,14 +240,6 @@ impl Window {
     /// Whether a rate limit lets nothing go that nobody waits for.
     pub(crate) fn is_paced(&self) -> bool {
         self.config == WindowConfig::Learned && !self.learned.rate.has_room()
-    }
-
-    /// Longest transfer that is made of several requests of `level`.
-    pub(crate) fn merged_bytes_max(&self, level: Level) -> u32 {
-        let learned = &self.learned;
-        let shared = level > Level::Foreground && learned.foreground_is_active();
-        let burst = learned.burst.as_ref().filter(|_| shared);
-        burst.and_then(Burst::bytes_max).unwrap_or(u32::MAX)
     }
 
     /// What a transfer is predicted to cost the device.
@@ -332,11 +302,10 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Policy;
 
     #[test]
     fn clocks_of_threads_that_disagree_do_no_harm() {
-        let mut window = Window::new(&Config::new(Policy::Lanes));
+        let mut window = Window::new(WindowConfig::Learned);
         let flight = Flight::default();
         for transfer in 0..100_000u64 {
             // Every other completion was timed 30 us before the one before it.

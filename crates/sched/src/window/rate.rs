@@ -14,9 +14,6 @@ const STALL_NS_MIN: u64 = 5_000_000;
 const STALL_SERVICE_TIMES: u64 = 20;
 /// Periods, each ended by a stall, that must agree.
 const PERIODS: usize = 3;
-/// Transfers as large as its largest that a period must have seen: where the
-/// data of a single one take so long, the device is slow, and does not stall.
-const TRANSFERS_MIN: f64 = 3.0;
 /// How far they may differ, as a part of their mean.
 const AGREE: f64 = 0.04;
 /// Least part of the time that is spent in stalls. A device with a hiccup
@@ -88,8 +85,6 @@ struct Period {
     stalled_ns: u64,
     transfers: f64,
     bytes: f64,
-    /// Of the largest transfer.
-    largest_bytes: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -240,7 +235,6 @@ impl Rate {
         }
         self.current.transfers += 1.0;
         self.current.bytes += bytes;
-        self.current.largest_bytes = self.current.largest_bytes.max(bytes);
     }
 
     fn end_test_if_slow(&mut self, now_ns: u64, latency_ns: u64, service_ns: u64) {
@@ -266,7 +260,7 @@ impl Rate {
         let Some(elapsed_ns) = begin_ns.map(|begin_ns| now_ns - begin_ns) else {
             return;
         };
-        if elapsed_ns > PERIOD_NS_MAX || period.bytes < TRANSFERS_MIN * period.largest_bytes {
+        if elapsed_ns > PERIOD_NS_MAX {
             self.seen = 0;
             return;
         }

@@ -109,8 +109,8 @@ impl Diary {
         // Whoever ends the slices may have come late.
         let slice_ns = nanoseconds(self.slice);
         for mark in &mut self.marks {
-            let begin_ns = u64::from(mark.0) * slice_ns;
-            mark.0 = slices.partition_point(|slice| slice.end_ns <= begin_ns) as u32;
+            let middle_ns = u64::from(mark.0) * slice_ns + slice_ns / 2;
+            mark.0 = slices.partition_point(|slice| slice.end_ns <= middle_ns) as u32;
         }
         self.marks.sort_unstable();
         for same in self.marks.chunk_by(|a, b| a.0 == b.0) {
