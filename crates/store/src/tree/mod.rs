@@ -227,7 +227,7 @@ impl Tree {
     /// alone: what a read-ahead collects. Does not wait.
     ///
     /// # Errors
-    /// [`Interrupt::Miss`] if a branch is not in memory.
+    /// `Interrupt::Miss` if a branch is not in memory.
     pub fn leaf_number<P: Pages>(&self, pages: &P, key: &[u8]) -> Result<PageId, Interrupt> {
         let (page, id) = self.shared_at(pages, descend::Aim::At(key), 1, |_, _| {})?;
         if header::level(&page) == 0 {

@@ -68,7 +68,7 @@ impl Leaves {
     /// Does not wait.
     ///
     /// # Errors
-    /// [`Interrupt::Miss`] if a branch is not in memory; after loading it the
+    /// `Interrupt::Miss` if a branch is not in memory; after loading it the
     /// walk goes on where it was.
     pub fn try_next<P: Pages>(
         &mut self,
