@@ -219,6 +219,7 @@ impl Core {
         if self.names.exists(&path) {
             return Err(StoreError::Exists { path });
         }
+        self.pool.failure.check()?;
         // Before there is a file: one that is there must be opened each time.
         self.expect_room_for(NEW_PINNED)?;
         let system = PageId::new(SYSTEM_SPACE, HEADER_PAGE);

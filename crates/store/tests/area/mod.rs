@@ -6,8 +6,8 @@ use iolane_store::page::header;
 
 /// Of the tests' stores.
 const PAGE: usize = 4096;
-/// Where the halves begin, in pages.
-const HALVES: [usize; 2] = [1, 130];
+/// Where the slots begin, in pages.
+const SLOTS: [usize; 4] = [1, 130, 259, 388];
 
 /// A batch: its number, and its pages with their changes.
 struct Batch {
@@ -32,9 +32,9 @@ fn is_whole(head: &[u8]) -> bool {
     header::get_u32(head, 0) == crc32c::crc32c(&head[4..])
 }
 
-/// What the lists of both halves name.
+/// What the lists of all slots name.
 pub fn copies(area: &[u8]) -> impl Iterator<Item = PageId> {
-    let heads = HALVES.map(|half| batch(&area[half * PAGE..][..PAGE]));
+    let heads = SLOTS.map(|slot| batch(&area[slot * PAGE..][..PAGE]));
     heads.into_iter().flat_map(|it| it.pages).map(|(id, _)| id)
 }
 
@@ -52,7 +52,7 @@ pub enum Phase {
 /// Looks at an area through `read`, which gives the page at an index of the
 /// file.
 pub fn phase(mut read: impl FnMut(usize) -> Vec<u8>) -> Phase {
-    let heads = HALVES.map(|half| (half, read(half)));
+    let heads = SLOTS.map(|slot| (slot, read(slot)));
     let written = |head: &[u8]| head.iter().any(|byte| *byte != 0);
     if heads
         .iter()
@@ -62,11 +62,11 @@ pub fn phase(mut read: impl FnMut(usize) -> Vec<u8>) -> Phase {
     }
     let newest = heads
         .into_iter()
-        .map(|(half, head)| (half, batch(&head)))
+        .map(|(slot, head)| (slot, batch(&head)))
         .max_by_key(|(_, batch)| batch.sequence);
-    let (half, batch) = newest.expect("there are two halves");
+    let (slot, batch) = newest.expect("there are slots");
     let arrived = |(index, (id, lsn)): (usize, &(PageId, u64))| {
-        let page = read(half + 1 + index);
+        let page = read(slot + 1 + index);
         header::check(&page, *id).is_ok() && header::lsn(&page).0 == *lsn
     };
     match batch.pages.iter().enumerate().all(arrived) {
