@@ -289,11 +289,11 @@ fn cut_the_power(seed: u64, steps: u64, images: u64) {
         seed += 1000;
     }
     println!("images by power cuts and batch: {tally:?}");
-    let cut_short = [Phase::ListAlone, Phase::TornList];
     let seen = |cuts, phase| tally.get(&(cuts, phase)).is_some_and(|count| *count > 0);
-    // Otherwise it does not show what it is for.
+    // Otherwise it does not show what it is for. Lists are not torn here: that
+    // of a pool of this size has at most 16 pages, and so fits in a sector.
     if images >= 10_000 {
-        assert!(cut_short.iter().all(|phase| seen(1, *phase)));
+        assert!(seen(1, Phase::ListAlone));
         assert!(seen(2, Phase::Whole) && seen(3, Phase::Whole));
     }
 }
