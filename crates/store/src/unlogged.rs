@@ -8,6 +8,7 @@
 
 use crate::access::PagesError;
 use crate::core::Core;
+use crate::flush::write_all;
 use crate::ids::{Lsn, PageId, SegmentId};
 use crate::page::header;
 use crate::policy::Role;
@@ -121,15 +122,12 @@ impl<'a> UnloggedPages<'a> {
     /// Begins to write what is filled.
     fn submit(&mut self) -> Result<(), PagesError> {
         let files = &self.core.pool.files;
-        let mut batch = self.file.device().batch();
-        for (id, buffer) in self.filled.drain(..) {
-            let request = batch.write(&self.file, buffer, files.offset(id), self.level);
-            match request {
-                Ok(pending) => self.flying.push_back((id, pending)),
-                Err(refused) => return Err(failed(self.core, &refused.error)),
-            }
-        }
-        batch.submit();
+        let (ids, pages): (Vec<PageId>, Vec<Buffer>) = self.filled.drain(..).unzip();
+        let writes = ids.iter().zip(pages);
+        let writes = writes.map(|(id, page)| (&self.file, page, files.offset(*id)));
+        let submitted = write_all(writes, self.level);
+        let submitted = submitted.map_err(|error| failed(self.core, &error))?;
+        self.flying.extend(ids.into_iter().zip(submitted));
         Ok(())
     }
 

@@ -387,7 +387,7 @@ impl Slot {
 /// Submits writes, to files of one device, together. If one is refused, waits
 /// for those before it: what is under way when the store fails would overwrite
 /// what it writes once it is opened again.
-pub(super) fn write_all<'f>(
+pub(crate) fn write_all<'f>(
     writes: impl Iterator<Item = (&'f File, Buffer, u64)>,
     level: Level,
 ) -> Result<Vec<Pending<Buffer>>, Error> {

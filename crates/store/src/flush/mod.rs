@@ -29,7 +29,7 @@ mod syncs;
 pub(crate) use bell::Bell;
 pub(crate) use counters::FlushCounters;
 pub use counters::FlushStatistics;
-pub(crate) use doublewrite::{BATCH_PAGES, Doublewrite, SLOTS};
+pub(crate) use doublewrite::{BATCH_PAGES, Doublewrite, SLOTS, write_all};
 pub(crate) use in_place::InPlace;
 
 use crate::core::Core;
