@@ -166,7 +166,7 @@ fn alone(options: &StoreBenchOptions) -> Result<Setting, Failure> {
 }
 
 /// In the order of [`Case`].
-fn settings(alone: Setting, rate_per_second: f64) -> [Setting; 3] {
+pub fn settings(alone: Setting, rate_per_second: f64) -> [Setting; 3] {
     let alone = Setting {
         rate_per_second: Some(rate_per_second),
         ..alone

@@ -17,7 +17,8 @@ use super::store::{
 };
 use super::sweep::{SweepOutcome, SweepRun};
 use crate::args::choices::{Backend, IoMode, Switch, SyncMethod};
-use crate::args::store_bench::{Beside, Experiment, LoadOrder, StorePolicy};
+use crate::args::store_bench::{Experiment, LoadOrder, StorePolicy};
+use crate::demo;
 use crate::inflight::{CpuTime, InFlight};
 use crate::output::json::latency_histogram;
 use iolane_store::Ledger;
@@ -380,16 +381,9 @@ pub fn store_runs() -> Vec<StoreRun> {
         backend: Backend::Auto,
         beside: Vec::new(),
         threads: 8,
-        rate_per_second: Some(2000.0),
+        rate_per_second: None,
     };
-    let with = Setting {
-        beside: vec![Beside::Scan, Beside::Checkpoint],
-        ..alone.clone()
-    };
-    let without = Setting {
-        priorities: Switch::Off,
-        ..with.clone()
-    };
+    let [alone, without, with] = demo::settings(alone, 2000.0);
     vec![
         transactions(alone, 300.0, 0.0),
         transactions(without, 4000.0, 50_000.0),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use iolane_store::data::Value;
+use iolane_store::data::{Row, Value};
 use iolane_store::{Direction, Durability, Error, Store};
 
 use super::table::{INDEX, TABLE, Table};
@@ -75,17 +75,10 @@ impl Work<'_> {
         let part = self.part(thread);
         let (from, to) = (key(part.start), key(part.end));
         let mut transaction = self.store.begin();
-        let mut began = Instant::now();
         let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
-        for row in transaction.range(TABLE, bounds, Direction::Forward)? {
-            row?;
-            self.record(diary, began);
-            began = Instant::now();
-            if self.is_over() {
-                break;
-            }
-        }
-        Ok(())
+        let began = Instant::now();
+        let rows = transaction.range(TABLE, bounds, Direction::Forward)?;
+        self.read(rows, began, diary)
     }
 
     fn range(&self, thread: u64, diary: &mut Diary) -> Result<(), Error> {
@@ -95,8 +88,18 @@ impl Work<'_> {
         let mut transaction = self.store.begin();
         let bounds = (Bound::Included(&first[..]), Bound::Unbounded);
         let rows = transaction.range_by(TABLE, INDEX, bounds, Direction::Forward)?;
-        let mut began = Instant::now();
-        for row in rows.take(self.range_rows as usize) {
+        self.read(rows.take(self.range_rows as usize), Instant::now(), diary)
+    }
+
+    /// Reads rows until they or the run end; the first is waited for since
+    /// `began`.
+    fn read(
+        &self,
+        rows: impl Iterator<Item = Result<Row, Error>>,
+        mut began: Instant,
+        diary: &mut Diary,
+    ) -> Result<(), Error> {
+        for row in rows {
             row?;
             self.record(diary, began);
             began = Instant::now();

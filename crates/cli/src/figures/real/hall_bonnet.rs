@@ -87,16 +87,17 @@ pub fn update(rig: &RealRig<'_>) -> Result<Figure, Failure> {
             )
             .because(OTHER_DISK),
         ],
-        tables: vec![
-            runs_table("Change of all rows", &outcome.runs),
-            distribution(&outcome.runs),
-        ],
-        plots: vec![(
-            "Requests outstanding on data".to_owned(),
-            cumulative(&outcome.runs),
-        )],
-        ..Figure::default()
+        ..changes(&outcome.runs)
     })
+}
+
+/// What figures 6 and 9 both show.
+fn changes(runs: &[StoreRun]) -> Figure {
+    Figure {
+        tables: vec![runs_table("Change of all rows", runs), distribution(runs)],
+        plots: vec![("Requests outstanding on data".to_owned(), cumulative(runs))],
+        ..Figure::default()
+    }
 }
 
 /// 600 MB of cache for 800 MB of table.
@@ -129,15 +130,7 @@ pub fn preflush(rig: &RealRig<'_>) -> Result<Figure, Failure> {
             )
             .because(differs),
         ],
-        tables: vec![
-            runs_table("Change of all rows", &outcome.runs),
-            distribution(&outcome.runs),
-        ],
-        plots: vec![(
-            "Requests outstanding on data".to_owned(),
-            cumulative(&outcome.runs),
-        )],
-        ..Figure::default()
+        ..changes(&outcome.runs)
     })
 }
 
