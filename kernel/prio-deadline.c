@@ -15,13 +15,13 @@
 #define pr_fmt(fmt) "prio-deadline: " fmt
 
 #include <linux/bio.h>
+#include <linux/bitops.h>
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/hash.h>
 #include <linux/ioprio.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
-#include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/rbtree.h>
 #include <linux/sbitmap.h>
@@ -37,6 +37,7 @@ enum { PD_LEVELS = 5, PD_DIRS = 2 };
 
 /* Levels 0 and 1 are urgent: somebody waits for the request. */
 enum { PD_LOWER_FIRST = 2, PD_LEVEL_DEFAULT = 2, PD_LEVEL_LAST = 4 };
+#define PD_URGENT_MASK	(BIT(PD_LOWER_FIRST) - 1)
 
 enum pd_mode { PD_MODE_POSITION, PD_MODE_LEVEL };
 
@@ -187,7 +188,10 @@ struct pd_data {
 	struct pd_sweep sweep;
 	/* Requests that came back, or have no priority: they go first. */
 	struct list_head bypass;
-	unsigned int queued;
+	/* A bit for each level with queued requests. */
+	unsigned int waiting;
+	/* No queued request has an earlier deadline. */
+	u64 expires_ns;
 	u64 urgent_ns;
 	struct list_head pools;
 
@@ -232,6 +236,8 @@ struct pd_data {
 #define PD_RQ_LEVEL		(7UL << PD_RQ_LEVEL_SHIFT)
 #define PD_RQ_ALLOCATED		BIT(6)
 #define PD_RQ_IN_FLIGHT		BIT(7)
+/* Not to be joined to others before it is inserted. */
+#define PD_RQ_APART		BIT(8)
 
 static unsigned long pd_state(const struct request *rq)
 {
@@ -276,6 +282,42 @@ static unsigned int pd_ioprio_level(u16 ioprio)
 	default:
 		return PD_LEVEL_DEFAULT;
 	}
+}
+
+static unsigned int pd_in_flight(struct pd_data *pd, unsigned int first,
+				 unsigned int last)
+{
+	unsigned int sum = 0;
+	unsigned int i;
+
+	for (i = first; i <= last; i++)
+		sum += atomic_read(&pd->in_flight[i]);
+	return sum;
+}
+
+static bool pd_urgent_queued(struct pd_data *pd)
+{
+	return READ_ONCE(pd->waiting) & PD_URGENT_MASK;
+}
+
+static noinline bool pd_urgent_is_about(struct pd_data *pd, u64 now_ns)
+{
+	u64 hold_ns = (u64)READ_ONCE(pd->urgent_hold_us) * NSEC_PER_USEC;
+
+	return now_ns < pd->urgent_ns + hold_ns || pd_urgent_queued(pd) ||
+	       pd_in_flight(pd, 0, PD_LOWER_FIRST - 1);
+}
+
+/* How large a request of a level may become by merging; no bound on flash. */
+static inline unsigned int pd_merged_bytes_max(struct pd_data *pd,
+					       unsigned int level)
+{
+	unsigned int kib = READ_ONCE(pd->lower_merge_kib);
+
+	if (!kib || level < PD_LOWER_FIRST || !READ_ONCE(pd->lower_depth) ||
+	    !pd_urgent_is_about(pd, ktime_get_ns()))
+		return UINT_MAX;
+	return kib * 1024;
 }
 
 /*
@@ -457,7 +499,8 @@ static void pd_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	if (!waitqueue_active(&pool->wait[level]) &&
 	    pd_has_room(pd, pool, level)) {
 		if (data->nr_tags > 1 &&
-		    !pd_has_room_for_plug(pd, pool, data->nr_tags))
+		    (!pd_has_room_for_plug(pd, pool, data->nr_tags) ||
+		     pd_merged_bytes_max(pd, level) != UINT_MAX))
 			data->shallow_depth = UINT_MAX;
 		return;
 	}
@@ -476,41 +519,27 @@ static void pd_prepare_request(struct request *rq)
 	atomic_inc(&pd_pool_of(rq->mq_hctx)->allocated[level]);
 	pd_set_state(rq, PD_RQ_ALLOCATED | level);
 	pd_set_rq_level(rq, level);
+	/* In its task's plug the block layer joins without asking. */
+	if (pd_merged_bytes_max(pd, level) != UINT_MAX &&
+	    !(rq->cmd_flags & REQ_NOMERGE)) {
+		rq->cmd_flags |= REQ_NOMERGE;
+		pd_set_state(rq, pd_state(rq) | PD_RQ_APART);
+	}
 }
 
 /* The note was another bio's: moves the charge to the right group. */
 static void pd_recharge(struct request *rq, unsigned int level)
 {
 	unsigned int group = pd_state(rq) & PD_RQ_GROUP;
-	struct pd_pool *pool = pd_pool_of(rq->mq_hctx);
+	struct pd_pool *pool;
 
-	pd_set_rq_level(rq, level);
 	if (likely(group == level))
 		return;
+	pool = pd_pool_of(rq->mq_hctx);
+	pd_set_rq_level(rq, level);
 	atomic_inc(&pool->allocated[level]);
 	pd_uncharge(pool, group);
 	pd_set_state(rq, (pd_state(rq) & ~PD_RQ_GROUP) | level);
-}
-
-static unsigned int pd_in_flight(struct pd_data *pd, unsigned int first,
-				 unsigned int last)
-{
-	unsigned int sum = 0;
-	unsigned int i;
-
-	for (i = first; i <= last; i++)
-		sum += atomic_read(&pd->in_flight[i]);
-	return sum;
-}
-
-static bool pd_urgent_queued(struct pd_data *pd)
-{
-	unsigned int i;
-
-	for (i = 0; i < PD_LOWER_FIRST; i++)
-		if (READ_ONCE(pd->levels[i].queued))
-			return true;
-	return false;
 }
 
 /*
@@ -518,15 +547,13 @@ static bool pd_urgent_queued(struct pd_data *pd)
  * each change of what is queued or in flight. A change on another processor at
  * the same moment is off by that moment.
  */
-static void pd_update_budget(struct pd_data *pd, u64 now_ns)
+static noinline void __pd_update_budget(struct pd_data *pd, u64 now_ns,
+					u32 percent)
 {
-	u32 percent = READ_ONCE(pd->urgent_slowdown_percent);
 	bool urgent_served, lower_served;
 	unsigned long flags;
 	s64 passed_ns;
 
-	if (!percent || !READ_ONCE(pd->lower_depth))
-		return;
 	urgent_served = pd_in_flight(pd, 0, PD_LOWER_FIRST - 1);
 	lower_served = pd_in_flight(pd, PD_LOWER_FIRST, PD_LEVEL_LAST);
 
@@ -542,6 +569,14 @@ static void pd_update_budget(struct pd_data *pd, u64 now_ns)
 	pd->budget_ns = clamp_t(s64, pd->budget_ns, -PD_DEBT_NS_MAX,
 				PD_BUDGET_NS_MAX);
 	spin_unlock_irqrestore(&pd->budget_lock, flags);
+}
+
+static inline void pd_update_budget(struct pd_data *pd, u64 now_ns)
+{
+	u32 percent = READ_ONCE(pd->urgent_slowdown_percent);
+
+	if (percent && READ_ONCE(pd->lower_depth))
+		__pd_update_budget(pd, now_ns, percent);
 }
 
 /* The lock is not taken: this may be an interrupt. */
@@ -598,14 +633,20 @@ static void pd_unsort(struct pd_data *pd, struct request *rq)
 	elv_rb_del(&level->sorted[rq_data_dir(rq)], rq);
 }
 
-static void pd_count(struct pd_data *pd, unsigned int level, int change)
+/* has_work and completions look at what waits without the lock. */
+static void pd_count_in(struct pd_data *pd, unsigned int level)
 {
-	/* has_work and completions look without the lock. */
-	WRITE_ONCE(pd->levels[level].queued, pd->levels[level].queued + change);
-	WRITE_ONCE(pd->queued, pd->queued + change);
+	if (!pd->levels[level].queued++)
+		WRITE_ONCE(pd->waiting, pd->waiting | BIT(level));
 }
 
-static void pd_remove(struct pd_data *pd, struct request *rq)
+static void pd_count_out(struct pd_data *pd, unsigned int level)
+{
+	if (!--pd->levels[level].queued)
+		WRITE_ONCE(pd->waiting, pd->waiting & ~BIT(level));
+}
+
+static inline void pd_remove(struct pd_data *pd, struct request *rq)
 {
 	struct request_queue *q = rq->q;
 
@@ -616,7 +657,7 @@ static void pd_remove(struct pd_data *pd, struct request *rq)
 	elv_rqhash_del(q, rq);
 	if (q->last_merge == rq)
 		q->last_merge = NULL;
-	pd_count(pd, pd_rq_level(rq), -1);
+	pd_count_out(pd, pd_rq_level(rq));
 }
 
 static struct request *pd_oldest(struct pd_level *level, unsigned int dir)
@@ -736,26 +777,28 @@ static void pd_sweep_dispatched(struct pd_sweep *sweep, struct request *rq)
 	sweep->position[dir] = blk_rq_pos(rq) + blk_rq_sectors(rq);
 }
 
-/* Of the requests whose deadline has passed the one that waits longest. */
-static struct request *pd_expired(struct pd_data *pd, u64 now_ns)
+/* Looks for it where the bound has passed, and makes the bound exact. */
+static noinline struct request *__pd_expired(struct pd_data *pd, u64 now_ns)
 {
-	struct request *found = NULL;
+	struct request *first = NULL;
 	unsigned int i, dir;
 
 	for (i = 0; i < PD_LEVELS; i++) {
-		struct pd_level *level = &pd->levels[i];
-
-		if (!level->queued)
-			continue;
 		for (dir = 0; dir < PD_DIRS; dir++) {
-			struct request *rq = pd_oldest(level, dir);
+			struct request *rq = pd_oldest(&pd->levels[i], dir);
 
-			if (rq && rq->fifo_time <= now_ns &&
-			    (!found || rq->fifo_time < found->fifo_time))
-				found = rq;
+			if (rq && (!first || rq->fifo_time < first->fifo_time))
+				first = rq;
 		}
 	}
-	return found;
+	pd->expires_ns = first ? first->fifo_time : U64_MAX;
+	return now_ns < pd->expires_ns ? NULL : first;
+}
+
+/* Of the requests whose deadline has passed the one that waits longest. */
+static inline struct request *pd_expired(struct pd_data *pd, u64 now_ns)
+{
+	return now_ns < pd->expires_ns ? NULL : __pd_expired(pd, now_ns);
 }
 
 /* The level whose minimum share is most in arrears, or PD_LEVELS. */
@@ -763,10 +806,12 @@ static unsigned int pd_owed(struct pd_data *pd)
 {
 	unsigned int found = PD_LEVELS;
 	unsigned int credit = PD_CREDIT_UNIT - 1;
-	unsigned int i;
+	unsigned long rest = pd->waiting;
 
-	for (i = 0; i < PD_LEVELS; i++) {
-		if (pd->levels[i].queued && pd->levels[i].credit > credit) {
+	for (; rest; rest &= rest - 1) {
+		unsigned int i = __ffs(rest);
+
+		if (pd->levels[i].credit > credit) {
 			credit = pd->levels[i].credit;
 			found = i;
 		}
@@ -781,28 +826,20 @@ static unsigned int pd_owed(struct pd_data *pd)
  */
 static void pd_settle(struct pd_data *pd, unsigned int served)
 {
-	bool alone = pd->levels[served].queued == pd->queued;
-	unsigned int i;
+	unsigned long rest = pd->waiting;
 
-	for (i = 0; i < PD_LEVELS && !alone; i++) {
+	if (rest == BIT(served))
+		rest = 0;
+	for (; rest; rest &= rest - 1) {
+		unsigned int i = __ffs(rest);
 		struct pd_level *level = &pd->levels[i];
 
-		if (!level->queued)
-			continue;
 		level->credit += READ_ONCE(pd->set[i].floor_percent);
 		level->credit = min_t(unsigned int, level->credit,
 				      PD_CREDIT_MAX);
 	}
 	pd->levels[served].credit -= min_t(unsigned int, PD_CREDIT_UNIT,
 					   pd->levels[served].credit);
-}
-
-static bool pd_urgent_is_about(struct pd_data *pd, u64 now_ns)
-{
-	u64 hold_ns = (u64)READ_ONCE(pd->urgent_hold_us) * NSEC_PER_USEC;
-
-	return now_ns < pd->urgent_ns + hold_ns || pd_urgent_queued(pd) ||
-	       pd_in_flight(pd, 0, PD_LOWER_FIRST - 1);
 }
 
 static bool pd_in_debt(struct pd_data *pd)
@@ -838,10 +875,9 @@ static bool pd_lower_must_wait(struct pd_data *pd, u64 now_ns)
  * none is to come and the device rests, the block layer does, which asks again
  * after 3 ms while there is work (BLK_MQ_BUDGET_DELAY in block/blk-mq-sched.c).
  */
-static bool pd_hold(struct pd_data *pd, u64 now_ns)
+static noinline bool __pd_hold(struct pd_data *pd, u64 now_ns)
 {
-	if (!READ_ONCE(pd->lower_depth) || !pd_urgent_is_about(pd, now_ns) ||
-	    !pd_lower_must_wait(pd, now_ns))
+	if (!pd_urgent_is_about(pd, now_ns) || !pd_lower_must_wait(pd, now_ns))
 		return false;
 	WRITE_ONCE(pd->held, true);
 	/* Pairs with the barrier in pd_leave_device(). */
@@ -850,6 +886,11 @@ static bool pd_hold(struct pd_data *pd, u64 now_ns)
 		return true;
 	WRITE_ONCE(pd->held, false);
 	return false;
+}
+
+static inline bool pd_hold(struct pd_data *pd, u64 now_ns)
+{
+	return READ_ONCE(pd->lower_depth) && __pd_hold(pd, now_ns);
 }
 
 static struct request *pd_pick_by_position(struct pd_data *pd, u64 now_ns)
@@ -872,8 +913,7 @@ static struct request *pd_pick_by_level(struct pd_data *pd, u64 now_ns)
 	if (i < PD_LEVELS) {
 		pd->levels[i].stats.owed++;
 	} else {
-		for (i = 0; !pd->levels[i].queued; i++)
-			;
+		i = __ffs(pd->waiting);
 		if (i >= PD_LOWER_FIRST && pd_hold(pd, now_ns))
 			return NULL;
 	}
@@ -882,9 +922,7 @@ static struct request *pd_pick_by_level(struct pd_data *pd, u64 now_ns)
 
 static unsigned int pd_bucket(u64 value, unsigned int buckets)
 {
-	unsigned int bucket = value ? ilog2(value) + 1 : 0;
-
-	return min(bucket, buckets - 1);
+	return min_t(unsigned int, fls64(value), buckets - 1);
 }
 
 static void pd_count_wait(struct pd_stats *stats, struct request *rq,
@@ -906,9 +944,12 @@ static void pd_depart(struct pd_data *pd, struct request *rq, u64 now_ns)
 	unsigned int i = pd_rq_level(rq);
 	struct pd_level *level = &pd->levels[i];
 
-	pd_sweep_dispatched(&pd->sweep, rq);
-	pd_sweep_dispatched(&level->sweep, rq);
-	pd_settle(pd, i);
+	if (READ_ONCE(pd->mode) == PD_MODE_POSITION) {
+		pd_sweep_dispatched(&pd->sweep, rq);
+	} else {
+		pd_sweep_dispatched(&level->sweep, rq);
+		pd_settle(pd, i);
+	}
 	pd_remove(pd, rq);
 	pd_count_wait(&level->stats, rq, now_ns);
 	if (i < PD_LOWER_FIRST)
@@ -926,7 +967,7 @@ static struct request *__pd_dispatch_request(struct pd_data *pd, u64 now_ns)
 		list_del_init(&rq->queuelist);
 		goto started;
 	}
-	if (!pd->queued)
+	if (!pd->waiting)
 		return NULL;
 
 	pd_update_budget(pd, now_ns);
@@ -955,7 +996,7 @@ static bool pd_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct pd_data *pd = hctx->queue->elevator->elevator_data;
 
-	return READ_ONCE(pd->queued) || !list_empty_careful(&pd->bypass);
+	return READ_ONCE(pd->waiting) || !list_empty_careful(&pd->bypass);
 }
 
 /* May return a request of another hardware queue: the order is the device's. */
@@ -1011,6 +1052,7 @@ static void pd_enqueue(struct pd_data *pd, struct request *rq)
 			q->last_merge = rq;
 	}
 	rq->fifo_time = pd_deadline_ns(pd, rq);
+	pd->expires_ns = min(pd->expires_ns, rq->fifo_time);
 	list_add_tail(&rq->queuelist, &level->fifo[rq_data_dir(rq)]);
 	level->stats.depth[pd_bucket(level->queued, PD_DEPTH_BUCKETS)]++;
 	level->stats.inserted++;
@@ -1019,36 +1061,65 @@ static void pd_enqueue(struct pd_data *pd, struct request *rq)
 		if (READ_ONCE(pd->lower_depth))
 			pd_update_budget(pd, ktime_get_ns());
 	}
-	pd_count(pd, i, 1);
+	pd_count_in(pd, i);
 }
 
-/* How large a request of a level may become by merging. */
-static unsigned int pd_merged_bytes_max(struct pd_data *pd, unsigned int level)
+/* The queued request of @rq's level that ends where @rq begins, or NULL. */
+static struct request *pd_ends_at(struct pd_data *pd, struct request *rq)
 {
-	unsigned int kib = READ_ONCE(pd->lower_merge_kib);
+	struct pd_level *level = &pd->levels[pd_rq_level(rq)];
+	struct rb_node *node = level->sorted[rq_data_dir(rq)].rb_node;
+	struct request *found = NULL;
 
-	if (level < PD_LOWER_FIRST || !kib || !READ_ONCE(pd->lower_depth) ||
-	    !pd_urgent_is_about(pd, ktime_get_ns()))
-		return UINT_MAX;
-	return kib * 1024;
+	while (node) {
+		struct request *other = rb_entry(node, struct request, rb_node);
+
+		if (blk_rq_pos(other) < blk_rq_pos(rq)) {
+			found = other;
+			node = node->rb_right;
+		} else {
+			node = node->rb_left;
+		}
+	}
+	if (!found ||
+	    blk_rq_pos(found) + blk_rq_sectors(found) != blk_rq_pos(rq))
+		return NULL;
+	return found;
+}
+
+/* Whether @rq has become part of a queued one. */
+static bool pd_joined(struct pd_data *pd, struct request *rq,
+		      struct list_head *free)
+{
+	unsigned int most = pd_merged_bytes_max(pd, pd_rq_level(rq));
+
+	if (pd_state(rq) & PD_RQ_APART) {
+		rq->cmd_flags &= ~REQ_NOMERGE;
+		/* Should it come back, a later mark is the block layer's. */
+		pd_set_state(rq, pd_state(rq) & ~PD_RQ_APART);
+	}
+	if (most != UINT_MAX) {
+		struct request *other = pd_ends_at(pd, rq);
+
+		if (!other || blk_rq_bytes(other) + blk_rq_bytes(rq) > most)
+			return false;
+		/* Tried first, and what it becomes is joined to no other. */
+		rq->q->last_merge = other;
+	}
+	return blk_mq_sched_try_insert_merge(rq->q, rq, free);
 }
 
 static void pd_insert_request(struct pd_data *pd, struct request *rq,
 			      bool at_head, struct list_head *free)
 {
-	unsigned int level;
-
 	lockdep_assert_held(&pd->lock);
 
 	if (!pd_is_known(rq)) {
 		list_add_tail(&rq->queuelist, &pd->bypass);
 		return;
 	}
-	level = pd_ioprio_level(req_get_ioprio(rq));
-	pd_recharge(rq, level);
-	/* Whole requests are joined without a look at their size. */
-	if (pd_merged_bytes_max(pd, level) == UINT_MAX &&
-	    blk_mq_sched_try_insert_merge(rq->q, rq, free))
+	pd_recharge(rq, pd_ioprio_level(req_get_ioprio(rq)));
+	if (pd_joined(pd, rq, free))
 		return;
 	trace_block_rq_insert(rq);
 	if (at_head)
@@ -1092,7 +1163,7 @@ static bool pd_bio_merge(struct request_queue *q, struct bio *bio,
 	bool merged;
 
 	pd_note_level(pd, level);
-	if (!READ_ONCE(pd->queued))
+	if (!READ_ONCE(pd->waiting))
 		return false;
 
 	spin_lock(&pd->lock);
@@ -1186,9 +1257,9 @@ static void pd_requests_merged(struct request_queue *q, struct request *rq,
 
 		if (more_urgent) {
 			pd_unsort(pd, rq);
-			pd_count(pd, pd_rq_level(rq), -1);
+			pd_count_out(pd, pd_rq_level(rq));
 			pd_set_rq_level(rq, level);
-			pd_count(pd, level, 1);
+			pd_count_in(pd, level);
 			pd_sort(pd, rq);
 		}
 		if (more_urgent || next->fifo_time < rq->fifo_time) {
@@ -1372,7 +1443,7 @@ static void pd_exit_sched(struct elevator_queue *e)
 {
 	struct pd_data *pd = e->elevator_data;
 
-	WARN_ON_ONCE(pd->queued);
+	WARN_ON_ONCE(pd->waiting);
 	WARN_ON_ONCE(!list_empty(&pd->bypass));
 	WARN_ON_ONCE(pd_in_flight(pd, 0, PD_LEVEL_LAST));
 	kfree(pd);

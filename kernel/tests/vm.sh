@@ -121,6 +121,25 @@ vm_dkms() {
     PATH=$PATH:$place/usr/sbin:$place/sbin:$place/bin
 }
 
+# checkpatch.pl from Debian's kernel source: 140 MB, of which three files stay.
+vm_checkpatch() {
+    local place=$VM_CACHE/checkpatch source
+    [ ! -e "$place/complete" ] || return 0
+    source=$(apt-cache depends linux-source 2>/dev/null | awk '$1 == "Depends:" { print $2; exit }')
+    [ -n "$source" ] || return 1
+    rm -rf "$place"
+    mkdir -p "$place"
+    (
+        cd "$place"
+        apt-get download "$source" >&2 || exit 1
+        dpkg --fsys-tarfile "$source"_*.deb | tar -xO "./usr/src/$source.tar.xz" |
+            tar -xJ --strip-components=1 --wildcards '*/scripts/checkpatch.pl' \
+                '*/scripts/spelling.txt' '*/scripts/const_structs.checkpatch' || exit 1
+        rm "$source"_*.deb
+        touch complete
+    )
+}
+
 vm_build_tools() {
     local tool
     mkdir -p "$VM_CACHE/tools"
@@ -181,6 +200,7 @@ vm_accelerator() {
 
 # vm_run SCRIPT RESULTS TIME OPTION...: runs guest/SCRIPT.sh; its results go to
 # the file RESULTS. TIME is "counted" or "real", OPTIONs are qemu's.
+# IOLANE_KERNEL_NICE is the machine's niceness (15).
 vm_run() {
     local script=$1 results=$2 time=$3
     shift 3
@@ -189,7 +209,7 @@ vm_run() {
     printf 'virtual machine: Linux %s, %s\n' "$VM_RELEASE" "$accelerator" >&2
     : >"$results"
     # shellcheck disable=SC2086
-    timeout "${IOLANE_KERNEL_TIME_MAX:-30m}" nice -n 15 qemu-system-x86_64 $accelerator -M q35 \
+    timeout "${IOLANE_KERNEL_TIME_MAX:-30m}" nice -n "${IOLANE_KERNEL_NICE:-15}" qemu-system-x86_64 $accelerator -M q35 \
         -m 1024 -display none -nodefaults -no-reboot \
         -kernel "$VM_ROOT/boot/vmlinuz-$VM_RELEASE" -initrd "$VM_CACHE/initramfs" \
         -append "console=ttyS0 quiet panic=-1 guest=$script" \

@@ -23,7 +23,7 @@ readonly FIVE="be0 be1 be4 be6 be7"
 test_unprivileged_levels() {
     null_create n0 size=64 irqmode=2 completion_nsec=1000000 hw_queue_depth=8
     chmod 666 /dev/n0
-    for engine in sync aio uring; do
+    for engine in sync aio uring aio-request uring-request; do
         scheduler n0 none
         scheduler n0 prio-deadline
         jobs=
@@ -46,7 +46,24 @@ test_unprivileged_levels() {
     unprivileged 19 /bin/load /dev/n0 0.3 a:1:1:randread:4096:none:sync >/dev/null
     [ "$(levels n0 inserted | cut -d' ' -f5)" -gt 0 ]
     ! unprivileged 0 /bin/load /dev/n0 0.2 a:1:1:randread:4096:rt:sync 2>/dev/null
-    echo "levels by sync, aio, io_uring, default and nice"
+    # What a request says goes before what its thread says.
+    for engine in aio uring; do
+        scheduler n0 none
+        scheduler n0 prio-deadline
+        ionice -c 2 -n 0 load /dev/n0 0.3 a:1:8:randread:4096:be7:$engine-request >/dev/null
+        inserted=$(levels n0 inserted)
+        echo "$engine, a thread of be0 with requests of be7: $inserted"
+        [ "$(echo "$inserted" | cut -d' ' -f5)" -gt 0 ]
+        [ "$(echo "$inserted" | cut -d' ' -f1-4)" = "0 0 0 0" ]
+    done
+    echo "levels by sync, aio, io_uring, by thread and by request, default and nice"
+}
+
+# How large the requests are that come of 32 pages read at once.
+sectors_of_portions() {
+    before=$(awk '{ print $1, $3 }' /sys/block/n0/stat)
+    load /dev/n0 0.5 low:1:32:read:4096:be7:aio:1 >/dev/null
+    echo "$before $(awk '{ print $1, $3 }' /sys/block/n0/stat)" | awk '{ print int(($4 - $2) / ($3 - $1)) }'
 }
 
 # Neighbours of one level merge, of different levels they do not.
@@ -80,7 +97,35 @@ test_merging() {
     burst /dev/n0 </tmp/beside >/dev/null
     echo "beside: $(levels n0 merged) merged, $(levels n0 dispatched) dispatched"
     [ "$(levels n0 dispatched | cut -d' ' -f4)" = 4 ]
+    # Pages that a task asks for at once, which the block layer joins on its way
+    # here: beside urgent requests the size is bounded all the same.
+    scheduler n0 none
+    null_remove n0
+    null_create n0 size=64 irqmode=2 completion_nsec=1000000 hw_queue_depth=8
+    scheduler n0 prio-deadline
+    setting n0 lower_depth 1
+    setting n0 lower_merge_kib 16
+    setting n0 urgent_hold_us 10000000
+    alone=$(sectors_of_portions)
+    load /dev/n0 0.2 high:1:1:randread:4096:be0 >/dev/null
+    beside=$(sectors_of_portions)
+    echo "portions of 32 pages: $alone sectors a request alone, $beside beside urgent ones"
+    [ "$alone" -gt 32 ]
+    [ "$beside" -gt 8 ]
+    [ "$beside" -le 32 ]
     echo "15 of 16 merged at one level, none at five, 12 with 16 KiB at most"
+}
+
+# most_allocated LOOKS: the most requests that the lowest level had, of so many
+# looks 50 ms apart.
+most_allocated() {
+    most=0
+    for i in $(seq "$1"); do
+        allocated=$(levels n0 allocated | cut -d' ' -f5)
+        [ "$allocated" -le "$most" ] || most=$allocated
+        sleep 0.05
+    done
+    echo "$most"
 }
 
 # Low levels never take all requests, by whatever interface.
@@ -90,12 +135,7 @@ test_groups() {
         scheduler n0 prio-deadline
         setting n0 level4_max_percent 50
         load /dev/n0 6 low:4:128:randread:4096:be7:$engine >/tmp/low &
-        most=0
-        for i in $(seq 40); do
-            allocated=$(levels n0 allocated | cut -d' ' -f5)
-            [ "$allocated" -le $most ] || most=$allocated
-            sleep 0.05
-        done
+        most=$(most_allocated 40)
         # Half of 64; tasks that race for the last may get it both, and who may
         # not wait gets one tag per word of the bitmap, of which there are 4.
         echo "$engine: $most of 64 at most"
@@ -109,6 +149,47 @@ test_groups() {
         holds "$high * 2 < $low"
         null_remove n0
     done
+}
+
+# low_is_bounded SETS: on a device with so many sets of requests, submitters on
+# both processors, whichever way they ask.
+low_is_bounded() {
+    load /dev/n0 6 low:2:128:randread:4096:be7:aio io:2:128:randread:4096:be7:uring \
+        plain:16:1:randread:4096:be7:sync >/tmp/low &
+    sleep 1
+    most=$(most_allocated 30)
+    load /dev/n0 2 high:2:1:randread:4096:be0 >/tmp/high
+    wait
+    depth=$(cat "$(queue n0)/nr_requests")
+    # The others' reserves, 34 percent; one tag per word of the bitmap for those
+    # that may not wait, and as many again that race for the last.
+    bound=$(($1 * (depth - depth * 34 / 100 + 8)))
+    high=$(field high p50_ns </tmp/high) low=$(field low p50_ns </tmp/low)
+    echo "$most of $(($1 * depth)) at most, $bound allowed; a high read takes $high ns, a low one $low"
+    [ "$most" -le "$bound" ] || return 1
+    [ "$most" -ge $((depth / 2)) ] || return 1
+    [ "$(field high count </tmp/high)" -gt 0 ] || return 1
+    holds "$high * 2 < $low"
+}
+
+# The same where each hardware queue has requests of its own, and where they
+# share them: none of them is ever the low level's alone.
+test_groups_of_hardware_queues() {
+    [ "$(nproc)" -gt 1 ] || skip "one processor has one hardware queue"
+    tried=
+    for device in "" shared_tag_bitmap=1; do
+        # shellcheck disable=SC2086
+        null_create n0 size=64 irqmode=2 completion_nsec=2000000 hw_queue_depth=16 \
+            submit_queues=2 $device || { null_remove n0; continue; }
+        scheduler n0 prio-deadline
+        sets=2
+        [ -z "$device" ] || sets=1
+        again_if_slow low_is_bounded $sets
+        tried="$tried $most of $((sets * depth)),"
+        null_remove n0
+    done
+    [ -n "$tried" ]
+    echo "the lowest level had at most$tried own and shared"
 }
 
 dispatched() { levels n0 dispatched | awk '{ print $1, $5 }'; }
@@ -142,7 +223,8 @@ test_floor() {
     echo "floors of 0, 2, 10 and 30 percent met within 1"
 }
 
-# worst_wait_is_bounded MODE: a low request beside a load that wants everything.
+# worst_wait_is_bounded MODE DIRECTION: a low request beside a load that wants
+# everything.
 worst_wait_is_bounded() {
     scheduler n0 none
     scheduler n0 prio-deadline
@@ -150,14 +232,14 @@ worst_wait_is_bounded() {
     setting n0 mode "$1"
     setting n0 level0_read_deadline_us 60000000
     setting n0 level4_floor_percent 0
-    setting n0 level4_read_deadline_us 500000
+    setting n0 level4_"$2"_deadline_us 500000
     # What the machine adds to 5 ms when nothing else is to be done.
     load /dev/n0 1 alone:1:1:randread:4096:be0 >/tmp/result
     stall=$(($(field alone max_ns </tmp/result) / 1000))
-    load /dev/n0 4 high:1:48:randread:4096:be0 low:1:8:randread:4096:be7 >/tmp/result
-    worst=$(levels n0 read_wait_us_max | cut -d' ' -f5)
+    load /dev/n0 4 high:1:48:randread:4096:be0 low:1:8:"rand$2":4096:be7 >/tmp/result
+    worst=$(levels n0 "$2"_wait_us_max | cut -d' ' -f5)
     # The deadline, and one batch of 16 at 4 in 5 ms.
-    echo "$1: $worst us, stalls of $stall us"
+    echo "$1, $2: $worst us, stalls of $stall us"
     [ "$worst" -le $((500000 + 20000 + 4 * stall)) ]
 }
 
@@ -166,8 +248,11 @@ test_worst_wait() {
     null_create n0 size=64 irqmode=2 completion_nsec=5000000 hw_queue_depth=4
     waits=
     for mode in level position; do
-        again_if_slow worst_wait_is_bounded $mode
-        waits="$waits $mode $worst us"
+        # Writes wait behind reads besides.
+        for direction in read write; do
+            again_if_slow worst_wait_is_bounded $mode $direction
+            waits="$waits $mode $direction $worst us,"
+        done
     done
     echo "deadline 500000 us, worst wait:$waits"
 }

@@ -143,36 +143,54 @@ test_load_unload_100_times() {
 integrity() {
     label=$1
     shift
-    null_create n0 size=64 memory_backed=1 irqmode=2 completion_nsec=50000 "$@"
+    null_create n0 size=16 memory_backed=1 irqmode=2 completion_nsec=50000 "$@"
     scheduler n0 prio-deadline
     seed=$((seed + 1))
 }
 
-# Every mode, queue depth and way of merging.
+# Every mode, queue depth and way of merging, on flash and on disks.
 test_integrity() {
     seed=100
     runs=0
+    # Written there is what was flushed, too: a cache has to be emptied.
+    flushes=0
     for device in "hw_queue_depth=1" "hw_queue_depth=32" "hw_queue_depth=32 submit_queues=2" \
-        "hw_queue_depth=16 submit_queues=2 shared_tag_bitmap=1"; do
+        "hw_queue_depth=16 submit_queues=2 shared_tag_bitmap=1" "hw_queue_depth=32 cache_size=4" \
+        "rotating hw_queue_depth=32 cache_size=4"; do
         # shellcheck disable=SC2086
-        integrity "$device" $device 2>/dev/null || { null_remove n0; continue; }
+        integrity "$device" ${device#rotating } 2>/dev/null || { null_remove n0; continue; }
+        case $device in
+        rotating*)
+            scheduler n0 none
+            echo 1 >"$(queue n0)/rotational"
+            scheduler n0 prio-deadline
+            [ "$(cat "$(queue n0)/iosched/lower_depth")" = 1 ]
+            # What waits must not be all that the time is spent with.
+            setting n0 urgent_hold_us 10000
+            ;;
+        esac
         for mode in position level; do
-            for settings in "4 0 1" "64 0 1" "256 1 0" "64 2 1"; do
-                # shellcheck disable=SC2086
-                set -- $settings
-                setting n0 mode $mode
-                echo "$1" >"$(queue n0)/nr_requests" 2>/dev/null || true
-                echo "$2" >"$(queue n0)/nomerges"
-                setting n0 front_merges "$3"
-                seed=$((seed + 1))
-                verify /dev/n0 0.6 $seed
-                runs=$((runs + 1))
+            setting n0 mode $mode
+            for depth in 4 64 256; do
+                echo $depth >"$(queue n0)/nr_requests"
+                [ "$(cat "$(queue n0)/nr_requests")" = $depth ]
+                for merging in "0 1" "0 0" "1 1" "1 0" "2 1"; do
+                    # shellcheck disable=SC2086
+                    set -- $merging
+                    echo "$1" >"$(queue n0)/nomerges"
+                    setting n0 front_merges "$2"
+                    seed=$((seed + 1))
+                    verify /dev/n0 0.1 $seed
+                    runs=$((runs + 1))
+                done
             done
         done
+        flushes=$((flushes + $(awk '{ print $16 }' /sys/block/n0/stat)))
         null_remove n0
     done
-    [ $runs -ge 24 ]
-    echo "$runs runs, last seed $seed"
+    [ $runs -ge 120 ]
+    [ $flushes -gt 50 ]
+    echo "$runs runs, $flushes flushes, last seed $seed"
 }
 
 scsi_disk() {
@@ -190,6 +208,9 @@ test_integrity_scsi() {
         setting "$disk" mode $mode
         verify "/dev/$disk" 2 301
     done
+    flushes=$(awk '{ print $16 }' "/sys/block/$disk/stat")
+    [ "$flushes" -gt 0 ]
+    echo "$flushes flushes"
 }
 
 # The driver sends requests back: transport errors, which SCSI tries again.
@@ -250,7 +271,7 @@ test_random_settings() {
 
 for name in load_select_unload defaults_of_the_device settings_are_checked switch_under_load bench_mix \
     load_unload_100_times integrity integrity_scsi requeue hot_removal random_settings \
-    zoned unprivileged_levels merging groups floor worst_wait lower_depth urgent_slowdown \
+    zoned unprivileged_levels merging groups groups_of_hardware_queues floor worst_wait lower_depth urgent_slowdown \
     dispatch_order; do
     case " $(cat /data/only 2>/dev/null || echo $name) " in
     *" $name "*) run_test $name ;;

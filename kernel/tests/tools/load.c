@@ -5,7 +5,8 @@
  * JOB is name:threads:depth:kind:bytes:priority[:engine[:pause_ms]], kind one
  * of randread, randwrite, read, write (sequential, each thread in a part of its
  * own). The priority is the thread's, and that of each request with the engines
- * aio (default) and uring; sync has depth 1.
+ * aio (default) and uring; sync has depth 1. With aio-request or uring-request it
+ * is that of each request only.
  *
  * With a pause, random and of that mean, sync waits so long after each request;
  * aio submits as many requests as its depth at the times of a Poisson process,
@@ -33,6 +34,8 @@ struct job {
 	char name[32];
 	unsigned int threads, depth, bytes;
 	int write, sequential, ioprio;
+	/* Whether the thread has it, too. */
+	int thread_ioprio;
 	double pause_ns;
 	enum engine engine;
 	/* Results of all its threads. */
@@ -270,7 +273,7 @@ static void *work(void *argument)
 	if (fd < 0)
 		die(device);
 	/* Some schedulers look at the thread's only. */
-	if (job->ioprio && set_ioprio(job->ioprio))
+	if (job->thread_ioprio && set_ioprio(job->thread_ioprio))
 		die("ioprio_set");
 	worker->buckets = calloc(BUCKETS, sizeof(*worker->buckets));
 	if (job->engine == ENGINE_AIO)
@@ -310,14 +313,16 @@ static uint64_t percentile(const struct job *job, double share)
 static void report(const struct job *job)
 {
 	double seconds = (stop_ns - measure_ns) / 1e9;
+	uint64_t mean_ns = job->count ? job->sum_ns / job->count : 0;
 
-	printf("{\"job\":\"%s\",\"count\":%llu,\"requests_per_second\":%.1f,"
-	       "\"bytes_per_second\":%.0f,\"mean_ns\":%llu,\"p50_ns\":%llu,"
-	       "\"p99_ns\":%llu,\"p999_ns\":%llu,\"max_ns\":%llu}\n",
-	       job->name, (unsigned long long)job->count, job->count / seconds,
+	printf("{\"job\":\"%s\",\"count\":%llu,\"requests_per_second\":%.1f,",
+	       job->name, (unsigned long long)job->count,
+	       job->count / seconds);
+	printf("\"bytes_per_second\":%.0f,\"mean_ns\":%llu,\"p50_ns\":%llu,",
 	       job->count * (double)job->bytes / seconds,
-	       (unsigned long long)(job->count ? job->sum_ns / job->count : 0),
-	       (unsigned long long)percentile(job, 0.5),
+	       (unsigned long long)mean_ns,
+	       (unsigned long long)percentile(job, 0.5));
+	printf("\"p99_ns\":%llu,\"p999_ns\":%llu,\"max_ns\":%llu}\n",
 	       (unsigned long long)percentile(job, 0.99),
 	       (unsigned long long)percentile(job, 0.999),
 	       (unsigned long long)job->max_ns);
@@ -325,10 +330,10 @@ static void report(const struct job *job)
 
 static void parse_job(struct job *job, const char *text)
 {
-	char kind[16], priority[8], engine[8] = "aio";
+	char kind[16], priority[8], engine[16] = "aio";
 	double pause_ms = 0;
 
-	if (sscanf(text, "%31[^:]:%u:%u:%15[^:]:%u:%7[^:]:%7[^:]:%lf", job->name,
+	if (sscanf(text, "%31[^:]:%u:%u:%15[^:]:%u:%7[^:]:%15[^:]:%lf", job->name,
 		   &job->threads, &job->depth, kind, &job->bytes, priority,
 		   engine, &pause_ms) < 6 ||
 	    !job->threads || job->threads > THREADS_MAX || !job->depth ||
@@ -336,10 +341,11 @@ static void parse_job(struct job *job, const char *text)
 		fprintf(stderr, "'%s' is no job\n", text);
 		exit(1);
 	}
-	job->write = strstr(kind, "write") != NULL;
-	job->sequential = strncmp(kind, "rand", 4) != 0;
+	job->write = !!strstr(kind, "write");
+	job->sequential = !!strncmp(kind, "rand", 4);
 	job->ioprio = parse_ioprio(priority);
-	job->engine = !strcmp(engine, "uring") ? ENGINE_URING :
+	job->thread_ioprio = strstr(engine, "-request") ? 0 : job->ioprio;
+	job->engine = !strncmp(engine, "uring", 5) ? ENGINE_URING :
 		      !strcmp(engine, "sync") ? ENGINE_SYNC : ENGINE_AIO;
 	job->pause_ns = pause_ms * 1e6;
 	pthread_mutex_init(&job->lock, NULL);
