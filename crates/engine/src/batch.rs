@@ -96,7 +96,7 @@ impl Batch {
         offset: u64,
         level: Level,
     ) -> Result<Pending<B>, SubmitError<B>> {
-        match prepare::write(&file.0, &buffer, offset, level) {
+        match prepare::write(file, &buffer, offset, level) {
             Ok(prepared) => Ok(self.pend(file, buffer, prepared)),
             Err(error) => Err(SubmitError { error, buffer }),
         }
@@ -170,7 +170,7 @@ impl Batch {
         B: IoBuf,
         F: FnOnce(Completion<B>) + Send + 'static,
     {
-        match prepare::write(&file.0, &buffer, offset, level) {
+        match prepare::write(file, &buffer, offset, level) {
             Ok(prepared) => {
                 self.call(file, buffer, prepared, then);
                 Ok(())

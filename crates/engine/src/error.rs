@@ -87,6 +87,18 @@ pub enum Cause {
         /// What it must be a multiple of.
         needed: u32,
     },
+    /// A handle of [`File::atomic`](crate::File::atomic) was asked for a write
+    /// that cannot arrive as a whole.
+    #[error(
+        "a write that arrives whole or not at all is a power of two from {min_bytes} to \
+         {max_bytes} bytes on this file, at a multiple of its length"
+    )]
+    NotAtomic {
+        /// The shortest.
+        min_bytes: u32,
+        /// The longest.
+        max_bytes: u32,
+    },
     /// More than one request can carry.
     #[error("a request carries at most {max} bytes; split it")]
     TooLong {
@@ -212,9 +224,10 @@ impl Error {
             Cause::Kernel(error) => error.kind(),
             Cause::Backend(_) => io::ErrorKind::Unsupported,
             Cause::Poisoned(first) => first.kind(),
-            Cause::Misaligned { .. } | Cause::TooLong { .. } | Cause::BeyondEnd => {
-                io::ErrorKind::InvalidInput
-            }
+            Cause::Misaligned { .. }
+            | Cause::NotAtomic { .. }
+            | Cause::TooLong { .. }
+            | Cause::BeyondEnd => io::ErrorKind::InvalidInput,
             Cause::QueueFull { .. } => io::ErrorKind::WouldBlock,
             Cause::InCallback => io::ErrorKind::Deadlock,
             Cause::ShortWrite { .. } => io::ErrorKind::WriteZero,

@@ -50,6 +50,8 @@ struct Slot<B> {
     buffer: Option<B>,
     result: Option<Result<usize, Error>>,
     waker: Option<Waker>,
+    /// The holder sleeps: without one, completing costs no system call.
+    awaited: bool,
 }
 
 impl<B> Slot<B> {
@@ -67,6 +69,7 @@ impl<B> Shared<B> {
                 buffer: Some(buffer),
                 result: None,
                 waker: None,
+                awaited: false,
             }),
             done: Condvar::new(),
             id: OnceLock::new(),
@@ -93,12 +96,14 @@ impl<B: Send> Identify for Shared<B> {
 
 impl<B: Send> Finish for Shared<B> {
     fn finish(&self, result: Result<usize, Error>) {
-        let waker = {
+        let (waker, awaited) = {
             let mut slot = lock(&self.slot);
             slot.result = Some(result);
-            slot.waker.take()
+            (slot.waker.take(), slot.awaited)
         };
-        self.done.notify_all();
+        if awaited {
+            self.done.notify_one();
+        }
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -130,6 +135,7 @@ impl<B> Pending<B> {
                 !in_driver(),
                 "Pending::wait inside a completion callback would wait for its own thread"
             );
+            slot.awaited = true;
             slot = self
                 .shared
                 .done

@@ -33,6 +33,8 @@ pub(crate) enum Place {
 pub(crate) struct Slot {
     pub request: Request,
     pub place: Place,
+    /// It shares no transfer with others.
+    pub alone: bool,
     /// The allocation group it counts against while it waits: the level it
     /// came with, whatever it was promoted to. Otherwise a stream of requests,
     /// each promoted, would grow the queue without bound.
@@ -218,7 +220,7 @@ impl Queue {
     }
 
     /// A slot for a new request, in no list yet.
-    pub(crate) fn allocate(&mut self, now_ns: u64, request: Request) -> u32 {
+    pub(crate) fn allocate(&mut self, now_ns: u64, request: Request, alone: bool) -> u32 {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => self.grow(request),
@@ -232,6 +234,7 @@ impl Queue {
         *entry = Slot {
             request,
             place: Place::Free,
+            alone,
             group: request.level,
             generation: entry.generation,
             sequence,
@@ -253,6 +256,7 @@ impl Queue {
         let unused = Slot {
             request,
             place: Place::Free,
+            alone: false,
             group: request.level,
             generation: 0,
             sequence: 0,

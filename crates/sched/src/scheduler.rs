@@ -204,6 +204,28 @@ impl Scheduler {
     ///
     /// [`dispatch`]: Scheduler::dispatch
     pub fn enqueue(&mut self, now_ns: u64, request: Request) -> Result<RequestId, EnqueueError> {
+        self.take(now_ns, request, false)
+    }
+
+    /// The same for a request that is never merged with others: one that the
+    /// device promises to do as a whole.
+    ///
+    /// # Errors
+    /// Those of [`enqueue`](Scheduler::enqueue).
+    pub fn enqueue_alone(
+        &mut self,
+        now_ns: u64,
+        request: Request,
+    ) -> Result<RequestId, EnqueueError> {
+        self.take(now_ns, request, true)
+    }
+
+    fn take(
+        &mut self,
+        now_ns: u64,
+        request: Request,
+        alone: bool,
+    ) -> Result<RequestId, EnqueueError> {
         check_range(&request)?;
         let level = request.level;
         if self.group_room(level) == 0 {
@@ -211,7 +233,7 @@ impl Scheduler {
             return Err(EnqueueError::GroupFull { level, limit });
         }
         let blockers = self.queue.mark_blockers(&request);
-        let slot = self.queue.allocate(now_ns, request);
+        let slot = self.queue.allocate(now_ns, request, alone);
         if blockers.count > 0 {
             self.queue.hold(slot, blockers.count);
             if blockers.less_urgent {
@@ -244,7 +266,7 @@ impl Scheduler {
         if check_range(&request).is_err() || !self.may_start(&request) {
             return None;
         }
-        let slot = self.queue.allocate(now_ns, request);
+        let slot = self.queue.allocate(now_ns, request, true);
         self.depart(now_ns, slot, request.length);
         Some(self.queue.id(slot))
     }

@@ -108,3 +108,30 @@ fn noop_has_no_deadline_to_miss() {
     drain(&mut scheduler, 1_000_000_000_000);
     assert_eq!(scheduler.snapshot().expired, 0);
 }
+
+#[test]
+fn what_goes_alone_is_merged_with_no_neighbour() {
+    for policy in Policy::ALL {
+        let mut config = Config::new(policy);
+        config.window = iolane_sched::WindowConfig::Fixed(16);
+        for alone in 0..3u64 {
+            let mut scheduler = Scheduler::new(config.clone()).unwrap();
+            let mut lone = None;
+            for page in 0..3u64 {
+                let request = write(page * 4096, 4096, Level::Normal);
+                match page == alone {
+                    true => lone = scheduler.enqueue_alone(0, request).ok(),
+                    false => drop(scheduler.enqueue(0, request).unwrap()),
+                }
+            }
+            let sent = dispatch(&mut scheduler, 0);
+            let members: usize = sent.iter().map(|(_, members)| members.len()).sum();
+            assert_eq!(members, 3, "{policy}");
+            let its = sent.iter().find(|(id, _)| Some(*id) == lone);
+            assert_eq!(its.unwrap().1.len(), 1, "{policy}, page {alone}");
+            // The others are neighbours unless it lies between them.
+            let transfers = if alone == 1 { 3 } else { 2 };
+            assert_eq!(sent.len(), transfers, "{policy}, page {alone}");
+        }
+    }
+}

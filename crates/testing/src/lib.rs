@@ -2,11 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+mod atomic_device;
 mod loop_device;
 mod rate_limit;
 
 use std::fmt::Display;
 
+pub use atomic_device::atomic_device;
 pub use loop_device::LoopDevice;
 pub use rate_limit::ReadLimit;
 

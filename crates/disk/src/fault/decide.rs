@@ -46,6 +46,21 @@ impl Operation {
         self.stall_ns
     }
 
+    /// It is a write that arrives whole or not at all. What would tear it does
+    /// nothing, or takes all of it at a power cut; what would cut it short
+    /// makes it fail. The log says what was drawn.
+    pub fn keep_whole(&mut self) {
+        self.effect = self.effect.take().and_then(|effect| match effect {
+            Effect::Torn {
+                visible: visible @ Visible::AfterPowerCut,
+                ..
+            } => Some(Effect::Lost { visible }),
+            Effect::Torn { .. } => None,
+            Effect::Short { .. } => Some(Effect::Eio),
+            other => Some(other),
+        });
+    }
+
     /// What goes wrong with it, apart from a stall.
     pub fn effect(&self) -> Option<&Effect> {
         self.effect.as_ref()

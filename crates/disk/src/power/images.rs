@@ -212,6 +212,7 @@ fn subsets(loose: usize) -> Option<u64> {
 /// Units of what is left of a loose write; 1 for what cannot be torn.
 fn unit_count(replay: &Replay, loose: usize, unit_bytes: u32) -> usize {
     match &replay.loose[loose].change {
+        Change::Write { .. } if replay.loose[loose].is_whole() => 1,
         Change::Write { event, .. } => {
             let (offset, data) = replay.data(*event);
             units::count(&(offset..offset + data.len() as u64), unit_bytes)

@@ -64,4 +64,4 @@ mod tests;
 pub use cow::CowMedium;
 pub use image::Image;
 pub use images::{Choice, CrashPlan, CrashPlanError, EXHAUSTIVE_MAX, Images};
-pub use recorder::{Begun, RecordedFile, Recorder, RecorderLimits, Recording};
+pub use recorder::{Begun, Promise, RecordedFile, Recorder, RecorderLimits, Recording};

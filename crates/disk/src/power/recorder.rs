@@ -24,6 +24,15 @@ impl Default for RecorderLimits {
     }
 }
 
+/// What a disk promises of the writes of an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Promise {
+    /// They are durable when it ends (forced unit access).
+    pub durable: bool,
+    /// Each arrives whole or not at all.
+    pub whole: bool,
+}
+
 /// One thing that happened.
 #[derive(Clone)]
 pub(crate) enum Event {
@@ -33,7 +42,7 @@ pub(crate) enum Event {
     Write {
         file: u32,
         operation: u32,
-        durable: bool,
+        promise: Promise,
         offset: u64,
         data: Arc<[u8]>,
     },
@@ -88,7 +97,7 @@ struct Journal {
     bytes: u64,
     operations: u32,
     /// Operations that threads are inside of [`Recorder::begin`] for.
-    current: Vec<(ThreadId, u32, bool)>,
+    current: Vec<(ThreadId, u32, Promise)>,
     /// A limit was reached.
     cut_off: bool,
 }
@@ -139,16 +148,23 @@ impl Recorder {
     /// acknowledged only by [`end`](Recorder::end). `durable`: the writes are
     /// durable then (forced unit access).
     pub fn begin<R>(&self, durable: bool, work: impl FnOnce() -> R) -> (R, Begun) {
+        let whole = false;
+        self.begin_as(Promise { durable, whole }, work)
+    }
+
+    /// The same, for a disk that promises more.
+    pub fn begin_as<R>(&self, promise: Promise, work: impl FnOnce() -> R) -> (R, Begun) {
         let thread = thread::current().id();
         let operation = {
             let mut journal = self.lock();
             let operation = journal.next_operation();
-            journal.current.push((thread, operation, durable));
+            journal.current.push((thread, operation, promise));
             operation
         };
         let result = work();
-        let ours =
-            |(other, number, _): &(ThreadId, u32, bool)| (*other, *number) == (thread, operation);
+        let ours = |(other, number, _): &(ThreadId, u32, Promise)| {
+            (*other, *number) == (thread, operation)
+        };
         let mut journal = self.lock();
         if let Some(at) = journal.current.iter().position(ours) {
             journal.current.swap_remove(at);
@@ -189,14 +205,14 @@ impl Journal {
         self.operations
     }
 
-    /// The operation that this thread is inside of, and whether it is durable;
-    /// otherwise a new one, to be ended at once.
-    fn operation(&mut self) -> (u32, bool, bool) {
+    /// The operation that this thread is inside of, with what is promised of
+    /// it; otherwise a new one, to be ended at once.
+    fn operation(&mut self) -> (u32, Promise, bool) {
         let thread = thread::current().id();
         let inside = self.current.iter().find(|(other, ..)| *other == thread);
         match inside.copied() {
-            Some((_, operation, durable)) => (operation, durable, false),
-            None => (self.next_operation(), false, true),
+            Some((_, operation, promise)) => (operation, promise, false),
+            None => (self.next_operation(), Promise::default(), true),
         }
     }
 }
@@ -247,11 +263,11 @@ impl Medium for RecordedFile {
         // Under the journal's lock: both see writes in the same order.
         let mut journal = self.shared.lock();
         let bytes = self.contents.write(offset, data)?;
-        let (operation, durable, ends) = journal.operation();
+        let (operation, promise, ends) = journal.operation();
         let event = Event::Write {
             file: self.file,
             operation,
-            durable,
+            promise,
             offset,
             data: data[..bytes].into(),
         };

@@ -2,7 +2,7 @@
 //! what may or may not be on the disk.
 
 use super::cow::Pages;
-use super::recorder::{Event, Recording};
+use super::recorder::{Event, Promise, Recording};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) struct Loose {
     pub file: u32,
     operation: u32,
-    durable: bool,
+    promise: Promise,
     /// Position of its end.
     ended_at: Option<usize>,
     pub change: Change,
@@ -100,7 +100,8 @@ impl Replay {
             Some(Event::Sync { .. } | Event::Mark { .. }) => false,
             Some(Event::End { operation }) => {
                 let of = |pending: &PendingSync| pending.operation == *operation;
-                let durable = |loose: &Loose| loose.durable && loose.operation == *operation;
+                let durable =
+                    |loose: &Loose| loose.promise.durable && loose.operation == *operation;
                 self.syncs.iter().any(of) || self.loose.iter().any(durable)
             }
         }
@@ -121,7 +122,7 @@ impl Replay {
             Event::Write {
                 file,
                 operation,
-                durable,
+                promise,
                 offset,
                 data,
             } => {
@@ -129,7 +130,7 @@ impl Replay {
                 self.loose.push(Loose {
                     file: *file,
                     operation: *operation,
-                    durable: *durable,
+                    promise: *promise,
                     ended_at: None,
                     change: Change::Write {
                         event: at,
@@ -140,7 +141,7 @@ impl Replay {
             Event::Resize { file, size_bytes } => self.loose.push(Loose {
                 file: *file,
                 operation: 0,
-                durable: false,
+                promise: Promise::default(),
                 ended_at: Some(at),
                 change: Change::Resize {
                     size_bytes: *size_bytes,
@@ -161,11 +162,11 @@ impl Replay {
         for loose in &mut self.loose {
             if loose.operation == operation {
                 loose.ended_at = Some(at);
-                durable |= loose.durable;
+                durable |= loose.promise.durable;
             }
         }
         if durable {
-            self.settle(|loose| loose.durable && loose.operation == operation);
+            self.settle(|loose| loose.promise.durable && loose.operation == operation);
         }
         while let Some(found) = self
             .syncs
@@ -236,6 +237,11 @@ impl Replay {
 }
 
 impl Loose {
+    /// Does it arrive whole or not at all?
+    pub(crate) fn is_whole(&self) -> bool {
+        self.promise.whole
+    }
+
     /// Something newer is durable in this range.
     fn cut_out(&mut self, range: Range<u64>) {
         let Change::Write { parts, .. } = &mut self.change else {

@@ -34,9 +34,9 @@ fn is_durable(events: &[Event], at: usize, position: usize) -> bool {
         Event::Write {
             file,
             operation,
-            durable,
+            promise,
             ..
-        } => (*file, end_of(*operation), *durable),
+        } => (*file, end_of(*operation), promise.durable),
         Event::Resize { file, .. } => (*file, Some(at), false),
         _ => unreachable!(),
     };

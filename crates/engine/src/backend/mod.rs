@@ -80,6 +80,8 @@ pub(crate) struct Op {
     pub ioprio: u16,
     /// Opened with `O_DIRECT`: submission does not block.
     pub direct: bool,
+    /// A write that arrives whole or not at all (`RWF_ATOMIC`), or is refused.
+    pub atomic: bool,
 }
 
 /// How one operation ended.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::bell::{Bell, Nudge};
 use super::countdown::Countdown;
 use super::{Backend, BackendKind, Completed, OpCode, PinnedOp, Wake};
-use crate::simulated::{Disk, DoneList, Started, Work};
+use crate::simulated::{Disk, DoneList, Started, Tearing, Work};
 
 pub(crate) struct SimulatedBackend {
     disk: Arc<Disk>,
@@ -91,7 +91,12 @@ impl SimulatedBackend {
             }
             OpCode::Write => {
                 op.gather(&mut self.memory);
-                self.disk.start(fd, offset, Work::Write(&self.memory))
+                let tearing = match op.op().atomic {
+                    true => Tearing::Never,
+                    false => Tearing::Possible,
+                };
+                self.disk
+                    .start(fd, offset, Work::Write(&self.memory, tearing))
             }
             OpCode::SyncData | OpCode::SyncAll => self.disk.start(fd, 0, Work::Sync),
         }

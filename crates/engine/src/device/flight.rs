@@ -22,6 +22,8 @@ pub(crate) struct Target {
     /// Direct I/O, with this grid for offsets.
     pub direct: bool,
     pub offset_align: u32,
+    /// Its only member is a write that arrives whole or not at all.
+    pub atomic: bool,
 }
 
 /// What to do with a flight after one of its operations completed.
@@ -130,6 +132,7 @@ impl Flight {
             iov_count,
             ioprio: self.target.ioprio,
             direct: self.target.direct,
+            atomic: self.target.atomic,
         }
     }
 
@@ -150,8 +153,10 @@ impl Flight {
             return self.succeeded();
         }
         // A direct transfer that ends off the grid ended at the end of the
-        // file; one cannot go on from there.
+        // file; one cannot go on from there. The rest of a write that had to
+        // arrive whole would be another write.
         let ended = bytes == 0
+            || self.target.atomic
             || self.target.direct && !bytes.is_multiple_of(u64::from(self.target.offset_align));
         match (ended, self.target.code) {
             (false, _) => {
@@ -255,6 +260,7 @@ mod tests {
             ioprio: 0,
             direct,
             offset_align: ALIGN,
+            atomic: false,
         });
         for member in members {
             // Addresses are not looked at here.
@@ -306,6 +312,19 @@ mod tests {
             "{result:?}"
         );
         assert!(!flight.is_ok());
+    }
+
+    #[test]
+    fn a_write_that_must_arrive_whole_is_not_continued() {
+        let mut flight = flight(OpCode::Write, true, &[8192]);
+        flight.target.atomic = true;
+        assert!(flight.operation(0).atomic);
+        assert_eq!(flight.completed(4096), Step::Done);
+        let result = flight.result(0);
+        assert!(
+            matches!(result, Err(Cause::ShortWrite { written: 4096 })),
+            "{result:?}"
+        );
     }
 
     #[test]

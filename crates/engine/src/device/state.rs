@@ -25,6 +25,8 @@ pub(crate) struct Entry {
     pub submitted_ns: u64,
     pub dispatched_ns: u64,
     pub tag: Option<Tag>,
+    /// A write that arrives whole or not at all.
+    pub atomic: bool,
     pub completer: Completer,
 }
 
@@ -131,7 +133,12 @@ impl State {
         now_ns: u64,
         mut entry: Entry,
     ) -> Result<RequestId, (Entry, Cause)> {
-        let id = match self.scheduler.enqueue(now_ns, entry.request()) {
+        let request = entry.request();
+        let enqueued = match entry.atomic {
+            true => self.scheduler.enqueue_alone(now_ns, request),
+            false => self.scheduler.enqueue(now_ns, request),
+        };
+        let id = match enqueued {
             Ok(id) => id,
             Err(EnqueueError::GroupFull { level, limit }) => {
                 return Err((entry, Cause::QueueFull { level, limit }));
@@ -236,6 +243,7 @@ impl State {
                 ioprio: ioprio[transfer.level.index()],
                 direct: head.file.direct,
                 offset_align: head.file.align.offset_bytes,
+                atomic: head.atomic,
             });
             for member in self.ready.members_of(transfer) {
                 let span = self.entries[member.id.slot()]

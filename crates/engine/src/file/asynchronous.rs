@@ -31,7 +31,8 @@ impl Prepared {
             length: self.length,
             submitted_ns: 0,
             dispatched_ns: 0,
-            tag: file.1,
+            tag: file.1.tag,
+            atomic: file.1.atomic && self.operation == Operation::Write,
             completer,
         }
     }
@@ -64,13 +65,14 @@ pub(crate) mod prepare {
     }
 
     pub(crate) fn write<B: IoBuf>(
-        file: &FileShared,
+        file: &File,
         buffer: &B,
         offset: u64,
         level: Level,
     ) -> Result<Prepared, Error> {
+        file.check_write(offset, buffer.io_len())?;
         checked(
-            file,
+            &file.0,
             Operation::Write,
             buffer.io_ptr(),
             buffer.io_len(),
@@ -270,7 +272,7 @@ impl File {
         B: IoBuf,
         F: FnOnce(Completion<B>) + Send + 'static,
     {
-        match prepare::write(&self.0, &buffer, offset, level) {
+        match prepare::write(self, &buffer, offset, level) {
             Ok(prepared) => self.call(buffer, prepared, then),
             Err(error) => Err(SubmitError { error, buffer }),
         }
@@ -319,7 +321,7 @@ impl File {
         level: Level,
         when_full: WhenFull,
     ) -> Result<Pending<B>, SubmitError<B>> {
-        match prepare::write(&self.0, &buffer, offset, level) {
+        match prepare::write(self, &buffer, offset, level) {
             Ok(prepared) => self.pend(buffer, prepared, when_full),
             Err(error) => Err(SubmitError { error, buffer }),
         }

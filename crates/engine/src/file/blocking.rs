@@ -1,7 +1,7 @@
 //! Calls that wait. When the scheduler has room, the calling thread carries
 //! its request to the device itself: one system call, no hand-over.
 
-use super::{File, FileShared};
+use super::{As, File, FileShared};
 use crate::completion::{Completer, Parker};
 use crate::device::{Entry, Started, WhenFull, in_driver, kernel_cause, kind_of};
 use crate::error::{Cause, Error, Operation};
@@ -33,7 +33,7 @@ impl File {
             return Ok(0);
         }
         let request = file.request(operation, offset, buffer.len(), level);
-        match file.start(operation, request, self.1)? {
+        match file.start(operation, request, self.1.tag)? {
             Some(started) => {
                 let result = file.read_now(buffer, offset);
                 file.finish(started, operation, request, result)
@@ -54,14 +54,18 @@ impl File {
     pub fn write_at(&self, buffer: &[u8], offset: u64, level: Level) -> Result<usize, Error> {
         let file = &self.0;
         let operation = Operation::Write;
+        self.check_write(offset, buffer.len())?;
         file.check(operation, offset, buffer.len(), buffer.as_ptr().addr())?;
         if buffer.is_empty() {
             return Ok(0);
         }
         let request = file.request(operation, offset, buffer.len(), level);
-        match file.start(operation, request, self.1)? {
+        match file.start(operation, request, self.1.tag)? {
             Some(started) => {
-                let result = file.write_now(buffer, offset);
+                let result = match self.1.atomic {
+                    true => file.write_whole_now(buffer, offset),
+                    false => file.write_now(buffer, offset),
+                };
                 file.finish(started, operation, request, result)
             }
             None => file.wait(operation, request, self.1, Span::of_slice(buffer)),
@@ -106,15 +110,10 @@ impl FileShared {
         }
     }
 
-    fn sync(
-        self: &Arc<Self>,
-        operation: Operation,
-        level: Level,
-        tag: Option<Tag>,
-    ) -> Result<(), Error> {
+    fn sync(self: &Arc<Self>, operation: Operation, level: Level, by: As) -> Result<(), Error> {
         self.check(operation, 0, 0, 0)?;
         let request = self.request(operation, 0, 0, level);
-        match self.start(operation, request, tag)? {
+        match self.start(operation, request, by.tag)? {
             Some(started) => {
                 let synced = match operation {
                     Operation::SyncData => self.handle.sync_data(),
@@ -125,7 +124,7 @@ impl FileShared {
                     .map_err(|error| Cause::Kernel(Arc::new(error)));
                 self.finish(started, operation, request, result)
             }
-            None => self.wait(operation, request, tag, Span::EMPTY),
+            None => self.wait(operation, request, by, Span::EMPTY),
         }
         .map(|_| ())
     }
@@ -167,7 +166,7 @@ impl FileShared {
         self: &Arc<Self>,
         operation: Operation,
         request: Request,
-        tag: Option<Tag>,
+        by: As,
         span: Span,
     ) -> Result<usize, Error> {
         let parker = Parker::of_this_thread();
@@ -180,7 +179,8 @@ impl FileShared {
             length: request.length,
             submitted_ns: 0,
             dispatched_ns: 0,
-            tag,
+            tag: by.tag,
+            atomic: by.atomic && operation == Operation::Write,
             completer: Completer::Thread(Arc::clone(&parker)),
         };
         match self.device.submit(entry, WhenFull::Wait, None) {
@@ -229,6 +229,20 @@ impl FileShared {
             }
         }
         Ok(done as u32)
+    }
+
+    fn write_whole_now(&self, buffer: &[u8], offset: u64) -> Result<u32, Cause> {
+        let mut retries = 0;
+        loop {
+            match self.handle.write_atomic_at(buffer, offset) {
+                Ok(bytes) if bytes == buffer.len() => return Ok(bytes as u32),
+                Ok(bytes) => {
+                    let written = bytes as u32;
+                    return Err(Cause::ShortWrite { written });
+                }
+                Err(error) => repeat(&mut retries, error)?,
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What stands behind an open file, and the calls that its own thread makes
 //! on it. Queued requests go by the descriptor.
 
-use super::Alignment;
+use super::{Alignment, AtomicWriteUnit};
 use crate::device::{DeviceInfo, InodeKey};
 use std::fs;
 use std::io::{self, Seek, SeekFrom};
@@ -50,6 +50,17 @@ impl Handle {
             Handle::Kernel { file, .. } => file.write_at(data, offset),
             #[cfg(feature = "simulated")]
             Handle::Simulated(file) => file.write_at(data, offset),
+        }
+    }
+
+    /// A write that arrives whole or not at all.
+    pub(crate) fn write_atomic_at(&self, data: &[u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Handle::Kernel { file, .. } => {
+                crate::sys::syscalls::write_atomic_at(file, data, offset)
+            }
+            #[cfg(feature = "simulated")]
+            Handle::Simulated(file) => file.write_atomic_at(data, offset),
         }
     }
 
@@ -115,4 +126,5 @@ pub(crate) struct Opened {
     /// The whole disk that it lies on.
     pub info: DeviceInfo,
     pub align: Alignment,
+    pub atomic: Option<AtomicWriteUnit>,
 }

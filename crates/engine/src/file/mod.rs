@@ -6,12 +6,15 @@
 //! | `handle` | what stands behind an open file |
 //! | `blocking` | calls that wait: the fast path |
 //! | `asynchronous` | owned buffers: `Pending`, callbacks |
+//! | `atomic` | writes that arrive whole or not at all |
 
 mod asynchronous;
+mod atomic;
 mod blocking;
 mod handle;
 mod open;
 
+pub use atomic::AtomicWriteUnit;
 pub use open::OpenOptions;
 
 pub(crate) use asynchronous::{Prepared, prepare};
@@ -55,6 +58,7 @@ pub(crate) struct FileShared {
     /// For the scheduler.
     pub number: u32,
     pub align: Alignment,
+    pub atomic: Option<AtomicWriteUnit>,
     pub direct: bool,
     pub data_sync: bool,
     pub readable: bool,
@@ -177,6 +181,14 @@ fn aligned(what: Alignee, value: u64, needed: u32) -> Result<(), Cause> {
     }
 }
 
+/// What a handle adds to the requests that are made by it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct As {
+    pub tag: Option<Tag>,
+    /// Writes arrive whole or not at all.
+    pub atomic: bool,
+}
+
 /// An open file or block device. Cheap to clone, usable from any thread.
 ///
 /// Requests that overlap, where one writes, reach the device in the order of
@@ -202,7 +214,7 @@ fn aligned(what: Alignee, value: u64, needed: u32) -> Result<(), Cause> {
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct File(pub(crate) Arc<FileShared>, pub(crate) Option<Tag>);
+pub struct File(pub(crate) Arc<FileShared>, pub(crate) As);
 
 impl File {
     /// As it was opened.
@@ -213,7 +225,8 @@ impl File {
     /// The same file by a handle whose requests are counted under `tag`
     /// ([`DeviceStatistics::tag`](crate::DeviceStatistics::tag)).
     pub fn tagged(&self, tag: Tag) -> File {
-        File(Arc::clone(&self.0), Some(tag))
+        let tag = Some(tag);
+        File(Arc::clone(&self.0), As { tag, ..self.1 })
     }
 
     /// The device that it lies on.

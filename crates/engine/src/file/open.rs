@@ -1,7 +1,7 @@
 //! Opening: options, checks, finding the device.
 
 use super::handle::{Handle, Opened};
-use super::{Alignment, File, FileShared};
+use super::{Alignment, As, AtomicWriteUnit, File, FileShared};
 use crate::device::{InodeKey, identify};
 use crate::engine::EngineShared;
 use crate::error::OpenError;
@@ -175,12 +175,13 @@ impl EngineShared {
             device,
             inode,
             align: opened.align,
+            atomic: opened.atomic,
             direct: options.direct,
             data_sync: options.data_sync,
             readable: options.read,
             writable: options.write,
         });
-        Ok(File(shared, None))
+        Ok(File(shared, As::default()))
     }
 }
 
@@ -213,11 +214,14 @@ fn open_kernel(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> 
     } else {
         Alignment::ANY
     };
+    // The kernel takes them past the page cache only.
+    let atomic = options.direct.then(|| AtomicWriteUnit::of(&file)).flatten();
     Ok(Opened {
         handle: Handle::Kernel { file, block_device },
         key,
         info,
         align,
+        atomic,
     })
 }
 
@@ -260,6 +264,7 @@ fn open_simulated(
         handle: Handle::Simulated(file),
         info,
         align,
+        atomic: disk.atomic_unit().filter(|_| options.direct),
     })
 }
 

@@ -1,13 +1,14 @@
 //! The disk behind its public face: names, descriptors, time.
 
 use super::clock::{Clock, DoneList, Waiter};
-use super::file::{Outcome, SimulatedFile, Work};
+use super::file::{Outcome, SimulatedFile, Tearing, Work};
 use super::layout::Space;
 use crate::completion::lock;
 use crate::device::DeviceInfo;
+use crate::file::AtomicWriteUnit;
 use iolane_disk::Command;
 use iolane_disk::fault::Faults;
-use iolane_disk::power::{Begun, CowMedium, Recorder};
+use iolane_disk::power::{Begun, CowMedium, Promise, Recorder};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::RawFd;
@@ -25,6 +26,7 @@ pub(crate) struct Disk {
     pub(super) info: DeviceInfo,
     pub(super) time: Time,
     pub(super) space: Space,
+    pub(super) atomic: Option<AtomicWriteUnit>,
     pub(super) faults: Option<Arc<Faults>>,
     pub(super) recorder: Option<Recorder>,
     pub(super) names: Mutex<Names>,
@@ -76,6 +78,7 @@ impl Disk {
         info: DeviceInfo,
         time: Time,
         space: Space,
+        atomic: Option<AtomicWriteUnit>,
         faults: Option<Arc<Faults>>,
         recorder: Option<Recorder>,
     ) -> Disk {
@@ -83,6 +86,7 @@ impl Disk {
             info,
             time,
             space,
+            atomic,
             faults,
             recorder,
             names: Mutex::default(),
@@ -156,7 +160,7 @@ impl Disk {
         };
         let (permitted, length) = match &work {
             Work::Read(memory) => (open.access.read, memory.len()),
-            Work::Write(data) => (open.access.write, data.len()),
+            Work::Write(data, _) => (open.access.write, data.len()),
             Work::Sync => (true, 0),
         };
         if !permitted {
@@ -167,20 +171,31 @@ impl Disk {
         if open.access.direct && !aligned {
             return Started::refused(libc::EINVAL);
         }
+        let whole = matches!(work, Work::Write(_, Tearing::Never));
+        if whole && !self.can_be_whole(&open, offset, length as u64) {
+            return Started::refused(libc::EINVAL);
+        }
         if i64::try_from(offset).map_or(true, |at| at.checked_add(length as i64).is_none()) {
             return Started::refused(libc::EFBIG);
         }
-        let durable = open.access.data_sync && matches!(work, Work::Write(_));
+        let durable = open.access.data_sync && matches!(work, Work::Write(..));
         let reads = matches!(work, Work::Read(_));
         let carry_out = || open.file.carry_out(&self.space, offset, work, durable);
         let (outcome, recorded) = match &self.recorder {
             Some(recorder) if !reads => {
-                let (outcome, begun) = recorder.begin(durable, carry_out);
+                let promise = Promise { durable, whole };
+                let (outcome, begun) = recorder.begin_as(promise, carry_out);
                 (outcome, Some(begun))
             }
             _ => (carry_out(), None),
         };
         Started::new(outcome, recorded)
+    }
+
+    /// As the kernel decides it.
+    fn can_be_whole(&self, open: &OpenFile, offset: u64, length: u64) -> bool {
+        let allowed = self.atomic.is_some_and(|unit| unit.allows(length));
+        open.access.direct && allowed && offset.is_multiple_of(length)
     }
 
     /// Lets a begun operation take its time; its slot is in the list when it

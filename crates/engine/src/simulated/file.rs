@@ -11,8 +11,16 @@ use std::sync::{Arc, Mutex};
 /// What is asked of a file.
 pub(crate) enum Work<'a> {
     Read(&'a mut [u8]),
-    Write(&'a [u8]),
+    Write(&'a [u8], Tearing),
     Sync,
+}
+
+/// Whether a write may arrive in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tearing {
+    Possible,
+    /// It arrives whole or not at all.
+    Never,
 }
 
 /// What came of it, and what the disk has to do for it.
@@ -150,7 +158,7 @@ impl SimulatedFile {
                     stall_ns,
                 }
             }
-            Work::Write(data) => self.write(space, offset, data, durable),
+            Work::Write(data, tearing) => self.write(space, offset, data, durable, tearing),
             Work::Sync => {
                 let (result, stall_ns) = match &self.faulty {
                     None => (self.medium.sync(), 0),
@@ -175,19 +183,30 @@ impl SimulatedFile {
         }
     }
 
-    fn write(&self, space: &Space, offset: u64, data: &[u8], durable: bool) -> Outcome {
+    fn write(
+        &self,
+        space: &Space,
+        offset: u64,
+        data: &[u8],
+        durable: bool,
+        tearing: Tearing,
+    ) -> Outcome {
         // Held to the end: the size must not change between.
         let mut extents = lock(&self.extents);
         let wanted = offset..offset + data.len() as u64;
         let end = space.allocate(&mut extents, wanted.clone());
-        if end == offset && !data.is_empty() {
+        let short = tearing == Tearing::Never && end < wanted.end;
+        if short || end == offset && !data.is_empty() {
             return Outcome::refused(libc::ENOSPC);
         }
         let data = &data[..(end - offset) as usize];
         let (result, stall_ns) = match &self.faulty {
             None => (self.medium.write(offset, data), 0),
             Some(faulty) => {
-                let operation = faulty.begin(Access::Write, offset, data.len() as u64);
+                let mut operation = faulty.begin(Access::Write, offset, data.len() as u64);
+                if tearing == Tearing::Never {
+                    operation.keep_whole();
+                }
                 let result = faulty.write_as(&operation, offset, data);
                 (result, operation.stall_ns())
             }

@@ -1,7 +1,7 @@
 //! A file of a simulated disk, open.
 
 use super::disk::{Disk, OpenAccess, OpenFile};
-use super::file::Work;
+use super::file::{Tearing, Work};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -57,7 +57,13 @@ impl SimulatedHandle {
     }
 
     pub(crate) fn write_at(&self, data: &[u8], offset: u64) -> io::Result<usize> {
-        self.disk.run(self.fd, offset, Work::Write(data))
+        self.disk
+            .run(self.fd, offset, Work::Write(data, Tearing::Possible))
+    }
+
+    pub(crate) fn write_atomic_at(&self, data: &[u8], offset: u64) -> io::Result<usize> {
+        self.disk
+            .run(self.fd, offset, Work::Write(data, Tearing::Never))
     }
 
     pub(crate) fn sync(&self) -> io::Result<()> {

@@ -22,12 +22,13 @@ mod layout;
 
 pub(crate) use clock::DoneList;
 pub(crate) use disk::{Disk, OpenAccess, Started};
-pub(crate) use file::Work;
+pub(crate) use file::{Tearing, Work};
 pub(crate) use handle::{OpenFlags, SimulatedHandle};
 
 use crate::backend::SimulatedBackend;
 use crate::completion::lock;
 use crate::device::DeviceInfo;
+use crate::file::AtomicWriteUnit;
 use clock::Clock;
 use disk::Time;
 use iolane_disk::fault::{FaultPlan, FaultPlanError, Faults};
@@ -69,6 +70,7 @@ pub struct SimulatedDiskBuilder {
     model: Option<Box<dyn Model>>,
     seed: u64,
     capacity_bytes: Option<u64>,
+    atomic: Option<AtomicWriteUnit>,
     faults: Option<FaultPlan>,
     record: Option<RecorderLimits>,
     files: Vec<(String, CowMedium)>,
@@ -100,6 +102,19 @@ impl SimulatedDiskBuilder {
     #[must_use]
     pub fn capacity_bytes(mut self, capacity_bytes: u64) -> Self {
         self.capacity_bytes = Some(capacity_bytes);
+        self
+    }
+
+    /// Direct writes of a power of two of bytes from `min_bytes` to `max_bytes`
+    /// can arrive whole or not at all ([`File::atomic`](crate::File::atomic)):
+    /// neither faults nor power cuts tear them then. Default: no disk is that
+    /// careful.
+    #[must_use]
+    pub fn atomic_unit(mut self, min_bytes: u32, max_bytes: u32) -> Self {
+        self.atomic = Some(AtomicWriteUnit {
+            min_bytes,
+            max_bytes,
+        });
         self
     }
 
@@ -158,7 +173,7 @@ impl SimulatedDiskBuilder {
         };
         let faults = self.faults.map(Faults::new).transpose()?.map(Arc::new);
         let recorder = self.record.map(Recorder::new);
-        let disk = Disk::new(info, time, space, faults, recorder);
+        let disk = Disk::new(info, time, space, self.atomic, faults, recorder);
         for (name, contents) in self.files {
             let adopted = disk.adopt(&mut lock(&disk.names), &name, contents);
             adopted.map_err(|_| SimulatedDiskError::TooSmall {
@@ -313,6 +328,10 @@ impl SimulatedDisk {
 
     pub(crate) fn info(&self) -> &DeviceInfo {
         &self.0.info
+    }
+
+    pub(crate) fn atomic_unit(&self) -> Option<AtomicWriteUnit> {
+        self.0.atomic
     }
 
     pub(crate) fn open(&self, path: &Path, flags: OpenFlags) -> io::Result<SimulatedHandle> {

@@ -131,6 +131,7 @@ impl AioContext {
             OpCode::Read | OpCode::Write => {
                 let read = op.code == OpCode::Read;
                 iocb.offset = op.offset as i64;
+                iocb.rw_flags = pinned.rw_flags() as u32;
                 if let Some(vector) = pinned.single_vector() {
                     iocb.opcode = if read {
                         IOCB_CMD_PREAD

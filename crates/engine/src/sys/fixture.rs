@@ -83,6 +83,7 @@ impl Transfer {
             iov_count: self.vectors.len() as u32,
             ioprio: 0,
             direct: false,
+            atomic: false,
         }
     }
 }

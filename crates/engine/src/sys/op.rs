@@ -7,6 +7,9 @@ use std::time::Instant;
 
 use crate::backend::{Backend, Op, OpCode};
 
+/// include/uapi/linux/fs.h (6.11); libc does not name it yet.
+pub(super) const RWF_ATOMIC: i32 = 0x40;
+
 /// An [`Op`] whose creator promised that its memory outlives the transfer.
 ///
 /// It carries the promise, so that pushing it into a backend is safe. It can
@@ -95,6 +98,14 @@ impl PinnedOp {
         }
     }
 
+    /// Flags of `pwritev2(2)`, for whichever backend.
+    pub fn rw_flags(&self) -> i32 {
+        match self.0.atomic {
+            true => RWF_ATOMIC,
+            false => 0,
+        }
+    }
+
     /// Gives up the priority hint.
     pub fn clear_ioprio(&mut self) {
         self.0.ioprio = 0;
@@ -174,6 +185,7 @@ pub(crate) fn read_for_probe(
         ioprio: 0,
         // Through `io_submit` too: memory does not block.
         direct: true,
+        atomic: false,
     };
     // SAFETY: the target is freed only after the completion was reaped; in
     // every other case it is leaked.

@@ -3,17 +3,17 @@
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 
-use super::op::PinnedOp;
+use super::op::{PinnedOp, RWF_ATOMIC};
 use crate::backend::OpCode;
 
 /// `IOPRIO_WHO_PROCESS` of ioprio_set(2); with id 0: the calling thread.
 const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 
 /// Does the operation now, in this thread. Bytes, or `-errno`.
-pub(crate) fn transfer(op: &PinnedOp) -> i32 {
-    let op = op.op();
+pub(crate) fn transfer(pinned: &PinnedOp) -> i32 {
+    let op = pinned.op();
     // IOV_MAX is 1024: what does not fit the type is refused by the kernel too.
     let count = i32::try_from(op.iov_count).unwrap_or(i32::MAX);
     // `PinnedOp` holds only offsets that fit.
@@ -23,7 +23,9 @@ pub(crate) fn transfer(op: &PinnedOp) -> i32 {
         let result = unsafe {
             match op.code {
                 OpCode::Read => libc::preadv(op.fd, op.iov, count, offset),
-                OpCode::Write => libc::pwritev(op.fd, op.iov, count, offset),
+                // A kernel or a filter without the newer call still has this.
+                OpCode::Write if !op.atomic => libc::pwritev(op.fd, op.iov, count, offset),
+                OpCode::Write => libc::pwritev2(op.fd, op.iov, count, offset, pinned.rw_flags()),
                 OpCode::SyncData => libc::fdatasync(op.fd) as isize,
                 OpCode::SyncAll => libc::fsync(op.fd) as isize,
             }
@@ -39,6 +41,20 @@ pub(crate) fn transfer(op: &PinnedOp) -> i32 {
             return -errno;
         }
     }
+}
+
+/// Writes `data` whole or not at all.
+pub(crate) fn write_atomic_at(file: &File, data: &[u8], offset: u64) -> io::Result<usize> {
+    let vector = libc::iovec {
+        iov_base: data.as_ptr().cast_mut().cast(),
+        iov_len: data.len(),
+    };
+    // `File::check` holds offsets to what fits.
+    let offset = offset as i64;
+    // SAFETY: the descriptor is open, and the kernel reads the one vector and
+    // the slice that it names, both of which outlive the call.
+    let written = unsafe { libc::pwritev2(file.as_raw_fd(), &vector, 1, offset, RWF_ATOMIC) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
 /// Sets the I/O priority of the calling thread; 0 for none.

@@ -322,10 +322,12 @@ fn entry_for(pinned: &PinnedOp, buffer: Option<u16>) -> squeue::Entry {
                 Some(index) => opcode::WriteFixed::new(fd, base, len, index)
                     .offset(op.offset)
                     .ioprio(op.ioprio)
+                    .rw_flags(pinned.rw_flags())
                     .build(),
                 None => opcode::Write::new(fd, base, len)
                     .offset(op.offset)
                     .ioprio(op.ioprio)
+                    .rw_flags(pinned.rw_flags())
                     .build(),
             }
         }
@@ -336,6 +338,7 @@ fn entry_for(pinned: &PinnedOp, buffer: Option<u16>) -> squeue::Entry {
         (OpCode::Write, None) => opcode::Writev::new(fd, op.iov, op.iov_count)
             .offset(op.offset)
             .ioprio(op.ioprio)
+            .rw_flags(pinned.rw_flags())
             .build(),
     }
 }

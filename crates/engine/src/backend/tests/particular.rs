@@ -201,3 +201,42 @@ fn pool_starts_threads_by_need() {
     drop(backend);
     become_count(0);
 }
+
+/// The kernel looks at the flag: alignment that it accepts of other writes is
+/// refused.
+#[test]
+fn a_disk_takes_atomic_writes_at_multiples_of_their_length_alone() {
+    let device = match iolane_testing::atomic_device() {
+        Ok(device) => device,
+        Err(why) => return iolane_testing::skipped(why),
+    };
+    let disk = OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(device)
+        .expect("the disk opens");
+    let block = Transfer::filled(BLOCK, 5);
+    for kind in [
+        BackendKind::Uring,
+        BackendKind::LinuxAio,
+        BackendKind::Threads,
+    ] {
+        let mut backend = opened(kind, 1);
+        for (offset, atomic, expected) in [
+            (BLOCK as u64, true, BLOCK as i32),
+            (512, true, -libc::EINVAL),
+            (512, false, BLOCK as i32),
+        ] {
+            let op = Op {
+                direct: true,
+                atomic,
+                ..block.op(1, OpCode::Write, disk.as_raw_fd(), offset)
+            };
+            assert_eq!(
+                run(&mut *backend, op),
+                expected,
+                "{kind}, {offset}, {atomic}"
+            );
+        }
+    }
+}

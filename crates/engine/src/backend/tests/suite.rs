@@ -400,6 +400,35 @@ fn in_child(test: &str, subject: &Subject, body: impl FnOnce()) {
     child(&format!("backend::tests::suite::{module}::{test}"), MARK);
 }
 
+/// That it is asked for reaches whoever can refuse it.
+fn a_write_arrives_whole_or_is_refused(subject: &Subject) {
+    let mut backend = subject.opened(CAPACITY);
+    let scratch = subject.scratch();
+    let Some(file) = scratch.direct() else {
+        return iolane_testing::skipped("no direct I/O here");
+    };
+    let block = Transfer::filled(BLOCK, 7);
+    let plain = Op {
+        direct: true,
+        ..block.op(1, OpCode::Write, file.as_raw_fd(), 0)
+    };
+    assert_eq!(run(&mut *backend, plain) as usize, BLOCK);
+    // What the machine says without a backend: done, or EOPNOTSUPP, also of a
+    // kernel that does not know the flag. A simulated disk says EINVAL.
+    let whole = Op {
+        atomic: true,
+        ..plain
+    };
+    let expected = match subject {
+        Subject::Kernel(_) => syscalls::transfer(&pin(whole)),
+        _ => -libc::EINVAL,
+    };
+    if matches!(subject, Subject::Kernel(_)) {
+        assert!(expected == BLOCK as i32 || expected == -libc::EOPNOTSUPP);
+    }
+    assert_eq!(run(&mut *backend, whole), expected);
+}
+
 macro_rules! suite {
     ($module:ident, $subject:expr) => {
         mod $module {
@@ -450,6 +479,7 @@ macro_rules! suite {
                 more_than_capacity_is_refused,
                 dropping_waits_for_what_is_in_flight,
                 a_priority_never_fails_a_transfer,
+                a_write_arrives_whole_or_is_refused,
                 many_outlive_a_storm_of_wakes,
             );
         }
