@@ -11,7 +11,8 @@ use iolane_disk::fault::Faults;
 use iolane_disk::medium::MemoryMedium;
 use iolane_disk::model::{Constant, ConstantParameters};
 use iolane_disk::served::nbd::{self, Nbd, NbdError};
-use iolane_disk::served::{Lead, Request, Server, ServerOptions, now_ns};
+use iolane_disk::served::{Lead, Request, Server, ServerOptions, Taken, latencies_ns, now_ns};
+use iolane_disk::{Description, Model};
 
 const SIZE_BYTES: u64 = 1 << 20;
 const LATENCY: Duration = Duration::from_millis(20);
@@ -317,4 +318,52 @@ fn nbd_sockets_are_replaced_refused_and_removed() {
         Nbd::listen(&socket.path, other),
         Err(NbdError::NoSocket { .. })
     ));
+}
+
+/// Whatever the machine does meanwhile: not a nanosecond is lost or won.
+#[test]
+fn the_served_model_does_what_one_of_its_own_does_with_the_same_commands() {
+    const REQUESTS: u64 = 40;
+    const DISK_BYTES: u64 = 64 << 20;
+    let model = || -> Box<dyn Model> {
+        let disk = Description::preset("ultrastar-36lzx").unwrap();
+        disk.build(7).unwrap()
+    };
+    let options = ServerOptions {
+        lead: Lead {
+            base_ns: 200_000,
+            per_mebibyte_ns: 400_000,
+        },
+        taken_max: REQUESTS as usize,
+        ..ServerOptions::default()
+    };
+    let medium = Arc::new(MemoryMedium::new(DISK_BYTES));
+    let server = Arc::new(Server::start(model(), medium, &options).unwrap());
+    let answers: Vec<_> = (0..REQUESTS)
+        .map(|number| {
+            // Scattered by a multiplier that is odd, in units of 4 KiB.
+            let offset = number * 7919 % (DISK_BYTES / 4096) * 4096;
+            let request = Request::Read {
+                offset,
+                length: 4096,
+            };
+            if number % 3 == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            submit(&server, request)
+        })
+        .collect();
+    for answer in answers {
+        answer.recv().unwrap().0.unwrap();
+    }
+    let taken = server.take_taken();
+    let waited_ns = |taken: &Taken| u128::from(taken.taken_ns - taken.arrived_ns);
+    let waited_ns: u128 = taken.iter().map(waited_ns).sum();
+    let own_ns: u128 = latencies_ns(model(), &taken)
+        .into_iter()
+        .map(u128::from)
+        .sum();
+    let served_ns = server.take_statistics().model_latency_sum_ns;
+    assert_eq!(taken.len() as u64, REQUESTS);
+    assert_eq!(served_ns, own_ns + waited_ns);
 }

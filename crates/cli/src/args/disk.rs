@@ -80,6 +80,9 @@ pub struct ServeArgs {
     #[arg(long)]
     pub durable: bool,
     /// Faults to inject, such as eio=1e-4,torn=4k:1e-3,seed=7
+    ///
+    /// Those written with :power-cut, such as lost=0.5:power-cut, show when the server ends: its end
+    /// is then a power cut. docs/disks.md has all.
     #[arg(long, value_name = "SPEC")]
     pub faults: Option<String>,
 }

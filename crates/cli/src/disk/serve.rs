@@ -58,12 +58,21 @@ pub fn serve(arguments: ServeArgs, session: &Session) -> Result<String, Failure>
             let _ = std::fs::remove_file(&arguments.backing);
         }
     })?;
+    let cut_bytes = server
+        .power_cut()
+        .map_err(|source| Failure::transfer("cutting the disk's power", source))?;
     // Whatever flushes did: what was answered is on the machine's disk now.
     sync.sync_data().map_err(|source| {
         Failure::transfer(format!("syncing {}", arguments.backing.display()), source)
     })?;
     session.progress.say(ended);
-    Ok(summary(&server.take_statistics(), faults.as_deref()))
+    let mut text = summary(&server.take_statistics(), faults.as_deref());
+    if cut_bytes > 0 {
+        text.push_str(&format!(
+            "the power cut took {cut_bytes} bytes that no flush had made durable\n"
+        ));
+    }
+    Ok(text)
 }
 
 /// Fails only while nothing is served yet.

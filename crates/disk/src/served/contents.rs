@@ -36,6 +36,14 @@ impl Contents {
         }
     }
 
+    /// As [`FaultyMedium::power_cut`].
+    pub fn power_cut(&self) -> io::Result<u64> {
+        match self {
+            Contents::Sound(_) => Ok(0),
+            Contents::Faulty(medium) => medium.power_cut(),
+        }
+    }
+
     /// Carries out what is asked for. Takes as long as the medium does.
     pub fn transfer(&self, request: Request<'_>) -> Transferred {
         let mut stall_ns = 0;

@@ -1,4 +1,5 @@
-//! What a disk should have done: the same load on the model, in virtual time.
+//! What a disk should have done: the same commands at the same moments on a
+//! model of its own, in virtual time; and what the model can do.
 
 use super::queue::Queue;
 use crate::model::{Command, Kind, Model};
@@ -28,23 +29,39 @@ impl Arrival {
     }
 }
 
-/// The latency of each operation of an open loop, in nanoseconds: `arrivals`
-/// in the order of their times, at most 2^32.
-pub fn latencies_ns(model: Box<dyn Model>, arrivals: &[Arrival]) -> Vec<u64> {
+/// One operation as a served disk's model was given it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// When it reached the server.
+    pub arrived_ns: u64,
+    /// When the model had it: later where the model had been run ahead, so
+    /// that an answer could leave early.
+    pub taken_ns: u64,
+    /// What it was; its tag is the server's.
+    pub command: Command,
+}
+
+/// The latency of each operation since the model had it, in nanoseconds:
+/// `taken` in the order in which the server had them, at most 2^32.
+pub fn latencies_ns(model: Box<dyn Model>, taken: &[Taken]) -> Vec<u64> {
     let mut queue = Queue::new(model);
     let mut done = Vec::new();
-    for (tag, arrival) in (0..).zip(arrivals) {
-        queue.submit(arrival.at_ns, arrival.command(tag), &mut done);
+    for (tag, taken) in (0..).zip(taken) {
+        let command = Command {
+            tag,
+            ..taken.command
+        };
+        queue.submit(taken.taken_ns, command, &mut done);
     }
-    while done.len() < arrivals.len()
+    while done.len() < taken.len()
         && let Some(event_ns) = queue.next_event_ns()
     {
         queue.advance(event_ns, &mut done);
     }
-    let mut latencies = vec![0; arrivals.len()];
+    let mut latencies = vec![0; taken.len()];
     for done in done {
         let tag = done.tag as usize;
-        latencies[tag] = done.at_ns - arrivals[tag].at_ns;
+        latencies[tag] = done.at_ns - taken[tag].taken_ns;
     }
     latencies
 }
@@ -118,11 +135,24 @@ mod tests {
         }
     }
 
+    fn taken(arrived_ns: u64, taken_ns: u64) -> Taken {
+        Taken {
+            arrived_ns,
+            taken_ns,
+            command: arrival(arrived_ns).command(7),
+        }
+    }
+
     #[test]
-    fn an_open_loop_waits_for_room_in_the_disks_queue() {
-        let arrivals = [arrival(0), arrival(10), arrival(500)];
-        assert_eq!(latencies_ns(disk(1), &arrivals), [100, 190, 100]);
-        assert_eq!(latencies_ns(disk(2), &arrivals), [100, 100, 100]);
+    fn operations_wait_for_room_in_the_disks_queue() {
+        let all = [taken(0, 0), taken(10, 10), taken(500, 500)];
+        assert_eq!(latencies_ns(disk(1), &all), [100, 190, 100]);
+        assert_eq!(latencies_ns(disk(2), &all), [100, 100, 100]);
+    }
+
+    #[test]
+    fn what_a_command_waited_for_the_model_is_not_the_models() {
+        assert_eq!(latencies_ns(disk(1), &[taken(60, 90)]), [100]);
     }
 
     #[test]

@@ -6,32 +6,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use hdrhistogram::Histogram;
-
 use crate::sys::{Timer, go_first, now_ns};
 
 /// Between two alarms: often enough for a 99th percentile of a second, seldom
 /// enough to take no time from the disk.
-const PERIOD_NS: u64 = 2_000_000;
-/// Longer is counted as this.
-const LATE_MAX_NS: u64 = 60_000_000_000;
+const PERIOD_NS: u64 = 1_000_000;
+/// Of an hour, at one a millisecond.
+pub const LATE_KEPT_MAX: usize = 3_600_000;
 
 /// A thread that sets an alarm and looks at the clock when it rings, again and
 /// again. It goes first, as the threads of a served disk do.
 pub struct LoneTimer {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Histogram<u64>>,
+    thread: JoinHandle<Vec<u64>>,
 }
 
 /// By how much alarms rang late.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AlarmsLate {
-    /// On average.
-    pub mean_ns: f64,
     /// Half of them less.
     pub p50_ns: u64,
     /// 99 of 100 less.
     pub p99_ns: u64,
+    /// One by one, in the order in which they rang; of many, the first
+    /// `LATE_KEPT_MAX`.
+    pub all_ns: Vec<u64>,
 }
 
 impl LoneTimer {
@@ -51,27 +50,31 @@ impl LoneTimer {
     pub fn end(self) -> AlarmsLate {
         self.stop.store(true, Ordering::Relaxed);
         let late = self.thread.join();
-        let late = late.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        if late.is_empty() {
-            return AlarmsLate::default();
-        }
+        let all_ns = late.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let mut sorted = all_ns.clone();
+        sorted.sort_unstable();
+        let quantile = |share: f64| {
+            let at = (sorted.len() as f64 * share) as usize;
+            sorted.get(at).copied().unwrap_or_default()
+        };
         AlarmsLate {
-            mean_ns: late.mean(),
-            p50_ns: late.value_at_quantile(0.5),
-            p99_ns: late.value_at_quantile(0.99),
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            all_ns,
         }
     }
 }
 
-fn watch(timer: &Timer, stopped: &AtomicBool) -> Histogram<u64> {
+fn watch(timer: &Timer, stopped: &AtomicBool) -> Vec<u64> {
     go_first();
-    let mut late =
-        Histogram::new_with_bounds(1, LATE_MAX_NS, 3).expect("the bounds are constant and valid");
+    let mut late = Vec::new();
     while !stopped.load(Ordering::Relaxed) {
         let at_ns = now_ns() + PERIOD_NS;
         timer.arm(Some(at_ns));
         timer.wait();
-        late.saturating_record(now_ns().saturating_sub(at_ns).min(LATE_MAX_NS));
+        if late.len() < LATE_KEPT_MAX {
+            late.push(now_ns().saturating_sub(at_ns));
+        }
     }
     late
 }
@@ -85,7 +88,7 @@ mod tests {
         let timer = LoneTimer::start().unwrap();
         thread::sleep(std::time::Duration::from_millis(60));
         let late = timer.end();
-        assert!(late.mean_ns > 0.0, "{late:?}");
+        assert!(late.all_ns.iter().any(|&late_ns| late_ns > 0), "{late:?}");
         assert!(late.p50_ns <= late.p99_ns, "{late:?}");
     }
 }

@@ -45,7 +45,7 @@ mod server;
 mod statistics;
 mod waking;
 
-pub use expected::{Arrival, Loop, closed_loop, latencies_ns};
+pub use expected::{Arrival, Loop, Taken, closed_loop, latencies_ns};
 pub use lead::{Lead, NotMeasured, measure_lead, round_trip_server};
 pub use lone_timer::{AlarmsLate, LoneTimer};
 pub use queue::Queue;

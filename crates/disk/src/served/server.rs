@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::contents::{Contents, Transferred};
+use super::expected::Taken;
 use super::lead::Lead;
 use super::queue::Queue;
 use super::statistics::Statistics;
@@ -79,6 +80,9 @@ pub struct ServerOptions {
     pub lead: Lead,
     /// What goes wrong.
     pub faults: Option<Arc<Faults>>,
+    /// Operations whose moments are kept for [`Server::take_taken`]; of more,
+    /// the first.
+    pub taken_max: usize,
 }
 
 impl Default for ServerOptions {
@@ -88,6 +92,7 @@ impl Default for ServerOptions {
             outstanding_bytes_max: 256 << 20,
             lead: Lead::NONE,
             faults: None,
+            taken_max: 0,
         }
     }
 }
@@ -124,6 +129,8 @@ struct State {
     armed_ns: Option<u64>,
     waking: Waking,
     statistics: Statistics,
+    taken: Vec<Taken>,
+    taken_max: usize,
     stopped: bool,
 }
 
@@ -177,6 +184,9 @@ impl Server {
                 armed_ns: None,
                 waking: Waking::default(),
                 statistics: Statistics::default(),
+                // No copying of what there is while others wait.
+                taken: Vec::with_capacity(options.taken_max),
+                taken_max: options.taken_max,
                 stopped: false,
             }),
             room: Condvar::new(),
@@ -219,9 +229,25 @@ impl Server {
         self.shared.finish_transfer(tag, transferred);
     }
 
+    /// Takes away what the plan's faults left in the disk's cache only, as a
+    /// power cut does, and says how many bytes that was. To be called when
+    /// nobody uses the disk any more.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn power_cut(&self) -> io::Result<u64> {
+        self.shared.contents.power_cut()
+    }
+
     /// Takes the statistics, and begins new ones.
     pub fn take_statistics(&self) -> Statistics {
         std::mem::take(&mut self.shared.lock().statistics)
+    }
+
+    /// Takes what the model was given, and when, since the last call: what
+    /// [`latencies_ns`](super::latencies_ns) works on.
+    pub fn take_taken(&self) -> Vec<Taken> {
+        std::mem::take(&mut self.shared.lock().taken)
     }
 
     /// By how much answers go out before the model's time from now on.
@@ -437,6 +463,13 @@ impl State {
         let mut ended = std::mem::take(&mut self.ended);
         self.queue.submit(arrived_ns, command, &mut ended);
         self.ended = ended;
+        if self.taken.len() < self.taken_max {
+            self.taken.push(Taken {
+                arrived_ns,
+                taken_ns: self.queue.now_ns(),
+                command,
+            });
+        }
         self.schedule();
     }
 

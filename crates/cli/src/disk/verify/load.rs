@@ -1,13 +1,11 @@
 //! Loads: which ones, on the served disk, and on the model.
 
-use std::time::Duration;
-
-use iolane_disk::served::{Arrival, Lead, LoneTimer, Loop, closed_loop, latencies_ns, now_ns};
+use iolane_disk::served::{Arrival, Lead, LoneTimer, Loop, closed_loop, now_ns};
 use iolane_disk::{Kind, Model};
 
 use super::client::{Client, Moments, Sample};
 use super::rig::{Place, Rig};
-use super::{Figures, JUDGED_PER_SECOND_MAX, Load, VerifyOptions, VerifyRun};
+use super::{JUDGED_PER_SECOND_MAX, Load, Measured, VerifyOptions, VerifyRun, course};
 use crate::args::choices::Operation;
 use crate::args::disk::Transport;
 use crate::disk::{describe, failure};
@@ -23,14 +21,6 @@ const ASKED_SHARE_MAX: f64 = 0.95;
 /// How many requests find out what a disk can do, and how long at most.
 const CAPACITY_DEPTH_MAX: usize = 256;
 const CAPACITY_NS: u64 = 2_000_000_000;
-/// Of what is outstanding in a closed loop. At the limit of a rate-limited disk
-/// the served one needs to lose but a few requests' time, and the same moments
-/// leave the model with an empty queue: that is no loop of this depth any more,
-/// and the model's own is compared.
-const FULL_LOOP: f64 = 0.75;
-/// From the beginning of each run, not counted: caches and threads wake up.
-const WARM_UP: Duration = Duration::from_millis(100);
-
 /// Offsets and gaps, the same for the same seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -41,7 +31,7 @@ impl Random {
     }
 
     /// splitmix64, by Sebastiano Vigna (public domain).
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -126,30 +116,21 @@ pub fn run(
     let alarms = timer.end();
     let samples = samples?;
     let statistics = rig.server().take_statistics();
+    // With what opening the disk read: it moved the head.
+    let taken = rig.server().take_taken();
     drop(client);
     drop(rig);
-    let (served, mut expected) = compare(options, &samples)?;
-    if let Load::Closed { depth } = load {
-        let own = closed(options, depth)?;
-        expected.requests_per_second = own.requests_per_second;
-        if outstanding(expected, served) < depth as f64 * FULL_LOOP {
-            expected = own;
-        }
-    }
-    let lateness_ns = (statistics.lateness_ns(0.5), statistics.lateness_ns(0.99));
-    Ok(VerifyRun::new(
-        transport,
-        load,
-        samples.len() as u64,
-        (served, expected),
-        lateness_ns,
+    let pairs = course::pair(options, &samples, &taken, model(options)?)?;
+    let (served, expected) = course::figures(load, &pairs);
+    let measured = Measured {
+        requests: samples.len() as u64,
+        served,
+        model: expected,
+        machine: course::machine(transport, &pairs, &alarms, options.seed),
+        lateness_ns: (statistics.lateness_ns(0.5), statistics.lateness_ns(0.99)),
         alarms,
-    ))
-}
-
-/// By Little's law, of the model at the moments of the served requests.
-fn outstanding(model: Figures, served: Figures) -> f64 {
-    model.mean_latency_ns * served.requests_per_second / 1e9
+    };
+    Ok(VerifyRun::new(transport, load, &measured))
 }
 
 fn put_on(
@@ -186,79 +167,9 @@ fn put_on(
     Ok(samples)
 }
 
-/// The same requests at the same moments.
-fn compare(options: &VerifyOptions, samples: &[Sample]) -> Result<(Figures, Figures), Failure> {
-    let arrivals: Vec<Arrival> = samples
-        .iter()
-        .map(|sample| arrival(options, sample.start_ns, sample.offset))
-        .collect();
-    let latencies = latencies_ns(model(options)?, &arrivals);
-    let served = samples
-        .iter()
-        .map(|sample| (sample.start_ns, sample.end_ns));
-    let expected = arrivals
-        .iter()
-        .zip(latencies)
-        .map(|(arrival, latency_ns)| (arrival.at_ns, arrival.at_ns + latency_ns));
-    Ok((figures(served)?, figures(expected)?))
-}
-
-/// At the moments of a closed loop, which follow from what is measured, the
-/// model would be as slow as what is served: its own loop is faster.
-fn closed(options: &VerifyOptions, depth: u64) -> Result<Figures, Failure> {
-    let shape = Loop {
-        depth: depth as u32,
-        until_ns: options.runtime_ns,
-    };
-    let mut random = Random::new(options.seed);
-    let ended = closed_loop(model(options)?, shape, || {
-        arrival(options, 0, random.offset(options))
-    });
-    let ended = ended
-        .iter()
-        .map(|(arrival, latency_ns)| (arrival.at_ns, arrival.at_ns + latency_ns));
-    figures(ended)
-}
-
-/// Of requests by their beginnings and ends, those of the warm-up left out.
-fn figures(requests: impl Iterator<Item = (u64, u64)>) -> Result<Figures, Failure> {
-    let requests: Vec<(u64, u64)> = requests.collect();
-    let first_ns = requests.iter().map(|request| request.0).min().unwrap_or(0);
-    let from_ns = first_ns + WARM_UP.as_nanos() as u64;
-    let counted = requests.iter().filter(|request| request.0 >= from_ns);
-    let last_ns = counted.clone().map(|request| request.1).max();
-    let mut latencies: Vec<u64> = counted.map(|request| request.1 - request.0).collect();
-    latencies.sort_unstable();
-    let (Some(last_ns), Some(&slowest)) = (last_ns, latencies.last()) else {
-        return Err(Failure::usage(
-            "the disk did not complete a single request in the time of a run",
-            "Give a longer --runtime.",
-        ));
-    };
-    let count = latencies.len() as f64;
-    Ok(Figures {
-        mean_latency_ns: latencies.iter().map(|&latency| latency as f64).sum::<f64>() / count,
-        p99_latency_ns: *latencies.get((count * 0.99) as usize).unwrap_or(&slowest),
-        requests_per_second: count / ((last_ns - from_ns) as f64 / 1e9),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_leave_the_warm_up_out() {
-        let requests = (0..1000u64).map(|number| {
-            let start_ns = 5_000 + number * 1_000_000;
-            let latency_ns = if number < 50 { 900_000 } else { 100_000 };
-            (start_ns, start_ns + latency_ns)
-        });
-        let figures = figures(requests).unwrap();
-        assert_eq!(figures.mean_latency_ns, 100_000.0);
-        assert_eq!(figures.p99_latency_ns, 100_000);
-        assert!((figures.requests_per_second - 1000.0).abs() < 2.0);
-    }
 
     #[test]
     fn arrivals_have_their_rate() {

@@ -40,12 +40,13 @@ fn table(outcome: &VerifyOutcome) -> Table {
             "late p99",
             "timer p50",
             "timer p99",
+            "p99 so",
             "",
         ],
     );
     let percent = |value: f64| format!("{value:+.1} %");
     for run in &outcome.runs {
-        let verdict = match (run.judged, run.good, run.machine) {
+        let verdict = match (run.judged, run.good, run.is_machines) {
             (_, true, _) => "good",
             (true, false, true) => "machine",
             (true, false, false) => "OFF",
@@ -66,6 +67,7 @@ fn table(outcome: &VerifyOutcome) -> Table {
             units::time(run.lateness_p99_ns as f64),
             units::time(run.machine_late_p50_ns as f64),
             units::time(run.machine_late_p99_ns as f64),
+            units::time(run.machine.p99_latency_ns as f64),
             verdict.to_owned(),
         ]);
     }
@@ -85,7 +87,7 @@ fn sentences(outcome: &VerifyOutcome) -> Vec<String> {
             )
         })
         .collect();
-    sentences.push("Late: from when an answer should have left the server to when it did. Timer: by how much one that does nothing else rang late in the same run; no served disk is more exact than that.".to_owned());
+    sentences.push("Late: from when an answer should have left the server to when it did. Timer: by how much one that does nothing else rang late in the same run. P99 so: the model's, with each thread on a request's way woken as late as that timer.".to_owned());
     sentences.push(verdict(outcome));
     sentences.extend(machines(outcome));
     sentences
@@ -120,10 +122,10 @@ fn verdict(outcome: &VerifyOutcome) -> String {
 /// What of it is not the disk's.
 fn machines(outcome: &VerifyOutcome) -> Option<String> {
     let off = || outcome.runs.iter().filter(|run| run.judged && !run.good);
-    let machine = off().filter(|run| run.machine).count();
+    let machine = off().filter(|run| run.is_machines).count();
     (off().count() > 0).then(|| {
         format!(
-            "Of the {} loads that are off, {machine} are late by no more than that timer was (\"machine\"): stalls of this machine. The others are the disk's, or the way's to it.",
+            "Of the {} loads that are off, {machine} are no later than the model with that timer's wakings (\"machine\"): stalls of this machine. The others are the disk's, or the way's to it.",
             off().count()
         )
     })

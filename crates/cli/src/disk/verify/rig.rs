@@ -20,6 +20,9 @@ use crate::disk::{failure, serve};
 use crate::error::Failure;
 use crate::session::Session;
 
+/// Requests of one run: two minutes of the fastest way through the kernel.
+const TAKEN_MAX: usize = 4_000_000;
+
 /// A directory with all that is needed; gone when dropped.
 pub struct Place<'a> {
     pub options: &'a VerifyOptions,
@@ -95,6 +98,7 @@ impl Rig {
         let medium = Arc::new(Unsynced(FileMedium::new(file, size_bytes)));
         let server_options = ServerOptions {
             lead,
+            taken_max: TAKEN_MAX,
             ..ServerOptions::default()
         };
         let server = Server::start(model, medium, &server_options)

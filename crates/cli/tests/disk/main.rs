@@ -1,6 +1,9 @@
 //! `iolane disk serve`: the built program, a real mount, a real loop device,
 //! real clients. What the machine does not allow is skipped and counted.
 
+mod ended;
+mod refused;
+
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -107,32 +110,19 @@ impl Place {
         if !may_mount() {
             return None;
         }
-        let mount = self.mount();
-        let more: Vec<&str> = ["--mount", mount.to_str().unwrap(), "--lead", "0"]
-            .into_iter()
-            .chain(more.iter().copied())
-            .collect();
-        let serving = self.serve(&more);
-        assert!(
-            serving.ready.starts_with("losetup --direct-io=on"),
-            "{}",
-            self.stderr()
-        );
-        Some(serving)
+        Some(self.serve_by("--mount", &self.mount(), more, "losetup --direct-io=on"))
     }
 
     fn serve_nbd(&self, more: &[&str]) -> Serving {
         let socket = self.path("socket");
-        let more: Vec<&str> = ["--nbd", socket.to_str().unwrap(), "--lead", "0"]
-            .into_iter()
-            .chain(more.iter().copied())
-            .collect();
-        let serving = self.serve(&more);
-        assert!(
-            serving.ready.starts_with("nbd+unix:///disk?socket=/"),
-            "{}",
-            self.stderr()
-        );
+        self.serve_by("--nbd", &socket, more, "nbd+unix:///disk?socket=/")
+    }
+
+    /// Its first line begins with `ready`.
+    fn serve_by(&self, way: &str, at: &Path, more: &[&str], ready: &str) -> Serving {
+        let fixed = [way, at.to_str().unwrap(), "--lead", "0"];
+        let serving = self.serve(&[&fixed[..], more].concat());
+        assert!(serving.ready.starts_with(ready), "{}", self.stderr());
         serving
     }
 
@@ -145,12 +135,17 @@ impl Place {
             .args(self.arguments(more))
             .output()
             .unwrap();
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(output.stdout.is_empty());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(said.lines().count(), 2, "cause and remedy: {said}");
-        said
+        cause_and_remedy(&output)
     }
+}
+
+/// What a program that could not do its work has said.
+fn cause_and_remedy(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.lines().count(), 2, "cause and remedy: {said}");
+    said
 }
 
 struct Serving {
@@ -391,114 +386,6 @@ fn a_kernel_scheduler_and_a_file_system_stand_on_the_served_disk() {
         let backing = fs::read_to_string(backing).unwrap_or_default();
         (!backing.contains(place.mount().to_str().unwrap())).then_some(())
     });
-}
-
-#[test]
-fn the_server_ends_when_its_mount_is_taken_away() {
-    let place = Place::new();
-    let Some(serving) = place.serve_mounted(&[]) else {
-        return;
-    };
-    assert!(
-        Command::new("umount")
-            .arg(place.mount())
-            .status()
-            .unwrap()
-            .success()
-    );
-    let (status, _) = serving.end();
-    assert_eq!(status.code(), Some(0));
-    assert!(
-        place.stderr().contains("the mount was taken away"),
-        "{}",
-        place.stderr()
-    );
-}
-
-#[test]
-fn after_a_kill_the_next_server_clears_the_mount() {
-    let place = Place::new();
-    let Some(serving) = place.serve_mounted(&[]) else {
-        return;
-    };
-    serving.signal("KILL");
-    assert_eq!(serving.end().0.code(), None);
-    assert!(is_mounted(&place.mount()));
-    let serving = place.serve_mounted(&[]).unwrap();
-    assert!(
-        place.stderr().contains("it was taken away"),
-        "{}",
-        place.stderr()
-    );
-    assert!(place.mount().join("disk").exists());
-    serving.terminate();
-    assert!(!is_mounted(&place.mount()));
-}
-
-#[test]
-fn what_cannot_be_served_is_refused_with_cause_and_remedy() {
-    let place = Place::new();
-    let socket = place.path("socket");
-    let by_nbd = ["--nbd", socket.to_str().unwrap(), "--lead", "0"];
-    fs::create_dir(place.path("backing")).unwrap();
-    assert!(
-        place
-            .refused(&by_nbd)
-            .contains("is a directory, not a file")
-    );
-    fs::remove_dir(place.path("backing")).unwrap();
-    fs::write(place.path("backing"), [0; 4096]).unwrap();
-    assert!(place.refused(&by_nbd).contains("has 4096 bytes"));
-    fs::remove_file(place.path("backing")).unwrap();
-    let serving = place.serve_nbd(&[]);
-    assert!(place.refused(&by_nbd).contains("in use by another server"));
-    serving.terminate();
-    assert!(!socket.exists());
-    if may_mount() {
-        fs::write(place.mount().join("file"), "").unwrap();
-        let mount = place.mount();
-        let by_mount = ["--mount", mount.to_str().unwrap()];
-        assert!(place.refused(&by_mount).contains("is not empty"));
-        let missing = place.path("missing");
-        let by_mount = ["--mount", missing.to_str().unwrap()];
-        assert!(place.refused(&by_mount).contains("mkdir"));
-    }
-}
-
-#[test]
-fn commands_that_make_no_sense_are_usage_errors() {
-    let no_way = ["disk", "serve", "--model", MODEL, "--backing", "x"];
-    let no_model = ["disk", "show", "no-such-disk"];
-    let too_large = [
-        "disk",
-        "serve",
-        "--model",
-        MODEL,
-        "--backing",
-        "x",
-        "--nbd",
-        "y",
-        "--size",
-        "4t",
-    ];
-    let bad_faults = [
-        "disk",
-        "serve",
-        "--model",
-        MODEL,
-        "--backing",
-        "x",
-        "--nbd",
-        "y",
-        "--faults",
-        "what",
-    ];
-    for arguments in [&no_way[..], &no_model, &too_large, &bad_faults] {
-        let output = iolane(arguments);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
-        assert!(output.stdout.is_empty());
-    }
-    assert!(!Path::new("x").exists());
 }
 
 #[test]

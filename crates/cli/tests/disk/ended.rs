@@ -1,0 +1,114 @@
+//! How a served disk ends, and what it leaves.
+
+use std::process::Command;
+
+use iolane_disk::served::nbd;
+
+use super::{Loop, Place, is_mounted, wait};
+
+#[test]
+fn the_server_ends_when_its_mount_is_taken_away() {
+    let place = Place::new();
+    let Some(serving) = place.serve_mounted(&[]) else {
+        return;
+    };
+    assert!(
+        Command::new("umount")
+            .arg(place.mount())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let (status, _) = serving.end();
+    assert_eq!(status.code(), Some(0));
+    assert!(
+        place.stderr().contains("the mount was taken away"),
+        "{}",
+        place.stderr()
+    );
+}
+
+#[test]
+fn after_a_kill_the_next_server_clears_the_mount() {
+    let place = Place::new();
+    let Some(serving) = place.serve_mounted(&[]) else {
+        return;
+    };
+    serving.signal("KILL");
+    assert_eq!(serving.end().0.code(), None);
+    assert!(is_mounted(&place.mount()));
+    let serving = place.serve_mounted(&[]).unwrap();
+    assert!(
+        place.stderr().contains("it was taken away"),
+        "{}",
+        place.stderr()
+    );
+    assert!(place.mount().join("disk").exists());
+    serving.terminate();
+    assert!(!is_mounted(&place.mount()));
+}
+
+#[test]
+fn a_signal_ends_it_and_takes_away_the_mount_with_what_stands_on_it() {
+    for name in ["INT", "TERM"] {
+        let place = Place::new();
+        let Some(serving) = place.serve_mounted(&[]) else {
+            return;
+        };
+        let Some(device) = Loop::attach(&serving.ready) else {
+            return;
+        };
+        let file = device.open();
+        serving.signal(name);
+        let (status, said) = serving.end();
+        assert_eq!(status.code(), Some(0), "{name}: {said}");
+        assert!(place.stderr().contains("told to end"), "{}", place.stderr());
+        assert!(said.contains("0 errors"), "{said}");
+        assert!(!is_mounted(&place.mount()));
+        drop(file);
+        wait("the end of the loop device", || {
+            device
+                .attribute("loop/backing_file")
+                .is_empty()
+                .then_some(())
+        });
+        assert_eq!(std::fs::read_dir(place.mount()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_signal_ends_an_nbd_server_and_removes_its_socket() {
+    let place = Place::new();
+    let serving = place.serve_nbd(&[]);
+    serving.signal("INT");
+    assert_eq!(serving.end().0.code(), Some(0));
+    assert!(!place.path("socket").exists());
+}
+
+/// Two writes, of which one is followed by a flush, and the end.
+#[test]
+fn its_end_is_a_power_cut_where_the_faults_say_so() {
+    const BYTES: usize = 4096;
+    let place = Place::new();
+    let serving = place.serve_nbd(&["--faults", "lost=1:power-cut"]);
+    let (mut sender, mut receiver) = nbd::connect(&place.path("socket")).unwrap();
+    let mut answer = || {
+        let answer = receiver.receive().unwrap();
+        assert_eq!(answer.error, 0, "{answer:?}");
+        answer.data
+    };
+    sender.write(1, 0, &[1; BYTES], false).unwrap();
+    answer();
+    sender.flush(2).unwrap();
+    answer();
+    sender.write(3, BYTES as u64, &[1; BYTES], false).unwrap();
+    answer();
+    sender.read(4, BYTES as u64, BYTES as u32).unwrap();
+    assert_eq!(answer(), [1; BYTES], "the cache has it");
+    sender.disconnect().unwrap();
+    let said = serving.terminate();
+    assert!(said.contains("the power cut took 4096 bytes"), "{said}");
+    let held = std::fs::read(place.path("backing")).unwrap();
+    assert_eq!(held[..BYTES], [1; BYTES]);
+    assert_eq!(held[BYTES..2 * BYTES], [0; BYTES]);
+}
