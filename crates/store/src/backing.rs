@@ -48,13 +48,17 @@ pub trait Backing: Pages {
     /// The pages of a segment, ascending.
     fn segment_pages(&self, segment: SegmentId) -> Vec<u32>;
 
-    /// Writes leaves of a load past the log. `None`: they are pages like all
-    /// others.
+    /// Writes leaves of a load past the log, about as many as `expected`, or
+    /// nobody knows how many (0). `None`: they are pages like all others.
     ///
     /// # Errors
     /// No such tablespace.
-    fn new_pages(&self, segment: SegmentId) -> Result<Option<Box<dyn NewPages + '_>>, PagesError> {
-        let _ = segment;
+    fn new_pages(
+        &self,
+        segment: SegmentId,
+        expected: u64,
+    ) -> Result<Option<Box<dyn NewPages + '_>>, PagesError> {
+        let _ = (segment, expected);
         Ok(None)
     }
 
@@ -94,8 +98,13 @@ impl Backing for PageStore {
         self.pages_of(segment)
     }
 
-    fn new_pages(&self, segment: SegmentId) -> Result<Option<Box<dyn NewPages + '_>>, PagesError> {
-        Ok(Some(Box::new(PageStore::new_pages(self, segment)?)))
+    fn new_pages(
+        &self,
+        segment: SegmentId,
+        expected: u64,
+    ) -> Result<Option<Box<dyn NewPages + '_>>, PagesError> {
+        let pages = PageStore::new_pages(self, segment, expected)?;
+        Ok(Some(Box::new(pages)))
     }
 
     fn data_pages(&self, space: u32) -> Option<u64> {

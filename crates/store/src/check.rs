@@ -15,9 +15,10 @@ use crate::policy::Role;
 use crate::stream::{BEGIN_EXTENTS, LeafAhead, acting_as};
 use crate::system::System;
 use crate::tree::Tree;
-use crate::txn::Error;
+use crate::txn::{Error, PURGE_RECORDS};
 use crate::undo::record::{Body, Record};
 use crate::undo::{Place, Step, read_header, step};
+use parking_lot::{MutexGuard, RwLockWriteGuard};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -126,10 +127,10 @@ impl<B: Backing> System<B> {
     /// `go_on` is asked again and again whether it shall.
     pub(crate) fn check(&self, go_on: GoOn<'_>) -> Result<CheckReport, Error> {
         let mut report = CheckReport::default();
-        let _reads = acting_as(Role::Check);
         let _no_tables_come = self.catalog.lock();
-        // Once: with changes going on there is always something new.
-        self.purge(usize::MAX)?;
+        // As urgently as whoever else purges, and waits for it meanwhile.
+        self.purge_what_is_there()?;
+        let _reads = acting_as(Role::Check);
         self.at_rest(&mut report, |undo, report| {
             report.undo_records = undo.records;
             let own = [self.master.page.page];
@@ -153,10 +154,22 @@ impl<B: Backing> System<B> {
         report: &mut CheckReport,
         look: impl FnOnce(&UndoSeen, &mut CheckReport) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let _not_purged = self.purge.running.lock();
-        let _nothing_changes = self.gate.write();
-        let undo = self.check_undo(report)?;
-        look(&undo, report)
+        let not_purged = self.purge.running.lock();
+        let nothing_changes = self.gate.write();
+        let result = self.check_undo(report).and_then(|undo| look(&undo, report));
+        // The next step would be faster than those who wait here.
+        RwLockWriteGuard::unlock_fair(nothing_changes);
+        MutexGuard::unlock_fair(not_purged);
+        result
+    }
+
+    /// What is to be purged now: with changes going on there is always something
+    /// new. In small parts, as each looks at all versions that were made since
+    /// it began.
+    fn purge_what_is_there(&self) -> Result<(), Error> {
+        let last = self.purge.last();
+        while self.purge.is_any_up_to(last) && self.purge(PURGE_RECORDS)? > 0 {}
+        Ok(())
     }
 
     /// Walks the streams of all undo slots. What is wrong with them is noted

@@ -116,6 +116,18 @@ pub enum StoreError {
     /// An option that cannot be.
     #[error("{0}")]
     Option(String),
+    /// Pages were to be written as wholes.
+    #[error(
+        "pages cannot be written whole or not at all: {}: {reason}; let the doublewrite area keep \
+         them from being torn",
+        path.display()
+    )]
+    NoAtomicWrites {
+        /// The file that cannot.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// The log and a page contradict each other.
     #[error("redo at {lsn} of the log: {source}")]
     Redo {

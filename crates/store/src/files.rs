@@ -5,6 +5,7 @@ use crate::ids::{Lsn, PageId};
 use crate::ledger::{FileClass, tag};
 use crate::page::header;
 use crate::policy::{IoPolicy, Role};
+use crate::torn::TornProtection;
 use iolane::{Completion, File, Level};
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -19,6 +20,8 @@ pub(crate) struct PageFiles {
     /// opened, or the flusher has come since.
     newest: AtomicU64,
     pub(crate) doublewrite: Doublewrite,
+    /// What keeps pages from being torn; if not the area, nothing is in it.
+    pub(crate) protection: TornProtection,
     /// Pages that are on their way to their places.
     pub(crate) in_place: InPlace,
 }
@@ -28,6 +31,7 @@ impl PageFiles {
     pub(crate) fn new(
         page_bytes: usize,
         doublewrite: Doublewrite,
+        protection: TornProtection,
         policy: IoPolicy,
         newest: Lsn,
     ) -> PageFiles {
@@ -37,6 +41,7 @@ impl PageFiles {
             spaces: RwLock::default(),
             newest: AtomicU64::new(newest.0),
             doublewrite,
+            protection,
             in_place: InPlace::default(),
         }
     }
@@ -72,6 +77,16 @@ impl PageFiles {
         let spaces = self.spaces.read();
         let file = spaces.get(&space)?;
         Some(file.tagged(tag(role, FileClass::Data)))
+    }
+
+    /// The same, for writing pages to their places so that none is torn for
+    /// good.
+    pub(crate) fn to_place(&self, space: u32, role: Role) -> Option<File> {
+        let file = self.for_role(space, role)?;
+        if !self.protection.is_atomic() {
+            return Some(file);
+        }
+        Some(file.atomic().expect("every file was asked whether it can"))
     }
 
     /// Where a page begins in its file.

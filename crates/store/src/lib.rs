@@ -50,6 +50,7 @@ mod stream;
 mod sync;
 mod system;
 mod table;
+mod torn;
 pub mod tree;
 pub mod txn;
 mod undo;
@@ -72,8 +73,9 @@ pub use space::SpaceStatistics;
 pub use store::{Store, StoreOptions, StoreStatistics};
 pub use stream::{ReadAhead, StreamStatistics};
 pub use table::ROW_BYTES_MAX;
+pub use torn::{TornPages, TornProtection};
 pub use tree::Direction;
-pub use txn::{Durability, Error, Rows, Savepoint, Transaction};
+pub use txn::{Durability, Error, RowChange, Rows, Savepoint, Transaction};
 pub use waits::WaitStatistics;
 
 /// Compiles the example of the page on stores.

@@ -8,9 +8,13 @@
 //! do those that follow while the order lasts. If the first few are in no
 //! order, as many as fit in [`SORT_BYTES_MAX`] are sorted before. What does not
 //! follow in order is sorted in parts of that size and inserted.
+//!
+//! Where rows say how many they are, as a `Vec`'s do, the file is made as long
+//! as they need in a few steps; else it grows by an eighth.
 
 use crate::backing::Backing;
 use crate::data::Row;
+use crate::page::slotted::{capacity, footprint};
 use crate::system::System;
 use crate::table::{SecondaryIndex, Table};
 use crate::tree::{Direction, Reserve, Tree, TreeError};
@@ -198,7 +202,15 @@ impl<B: Backing> Loader<'_, B> {
         rows: &mut impl Iterator<Item = Row>,
     ) -> Result<Option<Record>, Error> {
         let (tree, backing) = (self.table.rows, &self.system.backing);
-        let leaves = backing.new_pages(tree.leaf_segment)?;
+        let expected = match rows.size_hint() {
+            (rest, Some(most)) if rest == most => {
+                let bytes = sorted.iter().map(|it| footprint(it.0.len(), it.1.len()));
+                let mean = bytes.sum::<usize>() as f64 / sorted.len().max(1) as f64;
+                leaves_of(backing, mean * (sorted.len() + rest) as f64)
+            }
+            _ => 0,
+        };
+        let leaves = backing.new_pages(tree.leaf_segment, expected)?;
         let mut loader = tree.loader(backing, FILL_PERCENT, leaves)?;
         for (key, value) in sorted {
             loader.push(&key, &value)?;
@@ -287,13 +299,23 @@ impl<B: Backing> Loader<'_, B> {
     }
 }
 
+/// Leaves that records of `bytes` with their slots will take, about.
+fn leaves_of<B: Backing>(backing: &B, bytes: f64) -> u64 {
+    let fill_bytes = capacity(backing.page_bytes()) * FILL_PERCENT as usize / 100;
+    // What the last record of a page leaves free, and branches.
+    let allowance = 1.0 + 1.0 / 64.0;
+    (bytes / fill_bytes as f64 * allowance).ceil() as u64
+}
+
 /// Loads sorted entries into an empty tree.
 fn load_entries<B: Backing>(
     backing: &B,
     tree: &Tree,
     entries: &[Vec<u8>],
 ) -> Result<(), TreeError> {
-    let leaves = backing.new_pages(tree.leaf_segment)?;
+    let bytes = entries.iter().map(|entry| footprint(entry.len(), 0));
+    let expected = leaves_of(backing, bytes.sum::<usize>() as f64);
+    let leaves = backing.new_pages(tree.leaf_segment, expected)?;
     let mut loader = tree.loader(backing, FILL_PERCENT, leaves)?;
     for entry in entries {
         loader.push(entry, &[])?;

@@ -13,6 +13,7 @@ use crate::page::{Op, header};
 use crate::pool::ExclusivePage;
 use crate::space::Space;
 use crate::space::layout::{self, Extent, GROUP_EXTENTS, OWNER_NONE, OWNER_SHARED, SegmentEntry};
+use crate::stream::acting;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -134,9 +135,10 @@ impl<'a> Mini<'a> {
     fn reserve(&mut self, frames: usize) -> Result<(), PagesError> {
         let core = self.core;
         core.pool.failure.check()?;
+        let stands_back = core.pool.files.policy.stands_back(acting());
         let room = core
             .log
-            .reserve(self.payload_max)
+            .reserve(self.payload_max, stands_back)
             .map_err(|error| core.log_failed(error))?;
         self.room = Some(room);
         if frames > 0 {

@@ -18,13 +18,14 @@ use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
 use crate::stream::{ReadAhead, StreamStatistics, acting_as};
+use crate::torn::{TornPages, TornProtection};
 use crate::unlogged::UnloggedPages;
 use crate::waits::WaitStatistics;
 use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions, Outstanding, Tag};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -52,6 +53,8 @@ pub struct PageStoreOptions {
     /// Memory for the pool, of at least [`arena_bytes`](Self::arena_bytes);
     /// otherwise it makes its own.
     pub arena: Option<Arena>,
+    /// How pages are kept from being torn.
+    pub torn_pages: TornPages,
     /// How eagerly it reads ahead and writes.
     pub io: IoPolicy,
     /// Who knows its files by name.
@@ -66,6 +69,7 @@ impl Default for PageStoreOptions {
             log_bytes: 64 << 20,
             direct: true,
             arena: None,
+            torn_pages: TornPages::default(),
             io: IoPolicy::default(),
             names: Arc::new(SystemNames),
         }
@@ -123,7 +127,8 @@ impl PageStoreOptions {
 /// ```
 pub struct PageStore {
     core: Arc<Core>,
-    flusher: Option<JoinHandle<()>>,
+    /// The flusher, and who writes the log ahead.
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// What a store of pages did and holds.
@@ -168,10 +173,19 @@ impl PageStore {
         }
         let page_bytes = options.page_bytes;
         let store = RandomState::new().build_hasher().finish();
-        let area = open_doublewrite(&engine, directory, Some(page_bytes))?;
+        let area = open_doublewrite(&engine, directory, Some(page_bytes), true)?;
+        // Before there is anything else: the area lies where the tablespaces
+        // will.
+        let first = match options.direct {
+            true => area.clone(),
+            false => open_doublewrite(&engine, directory, None, false)?,
+        };
+        let protection =
+            TornProtection::choose(options.torn_pages, page_bytes, [&first].into_iter())?;
         let doublewrite = Doublewrite::create(area, page_bytes, store)?;
         let head = space::new_header(SYSTEM_SPACE, SYSTEM_NAME, page_bytes, store);
         let system = space::create_file(&engine, names, directory, options.direct, &head)?;
+        protection.expect(&system)?;
         // Last: a store without a log was never complete.
         let mut open = Log::open_options();
         open.create_new(true)
@@ -186,7 +200,8 @@ impl PageStore {
         );
         space::sync_directory(names, directory)?;
 
-        let files = PageFiles::new(page_bytes, doublewrite, options.io, log.end());
+        let newest = log.end();
+        let files = PageFiles::new(page_bytes, doublewrite, protection, options.io, newest);
         files.add(SYSTEM_SPACE, system);
         let store = start(engine, directory, options, page_bytes, store, files, log)?;
         store
@@ -207,7 +222,7 @@ impl PageStore {
         options: &PageStoreOptions,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(PageStore, RecoveryReport), StoreError> {
-        let area = open_doublewrite(&engine, directory, None)?;
+        let area = open_doublewrite(&engine, directory, None, true)?;
         // Written once, so never torn: the place to learn the page size from.
         let (page_bytes, store) = identity(&area)?;
         let doublewrite = Doublewrite::open(area, page_bytes, store)?;
@@ -244,7 +259,13 @@ impl PageStore {
             all.find(|found| found.space == space)
                 .map(|found| found.file.clone())
         })?;
-        let files = PageFiles::new(page_bytes, doublewrite, options.io, log.end());
+        let all = found.iter().map(|found| &found.file);
+        let protection = TornProtection::choose(options.torn_pages, page_bytes, all)?;
+        if protection.is_atomic() {
+            doublewrite.clear()?;
+        }
+        let newest = log.end();
+        let files = PageFiles::new(page_bytes, doublewrite, protection, options.io, newest);
         for found in &found {
             files.add(found.space, found.file.clone());
         }
@@ -270,10 +291,11 @@ impl PageStore {
     }
 
     fn stop(&mut self) {
-        if let Some(flusher) = self.flusher.take() {
-            self.core.bell.stop();
-            // It catches its own panics.
-            let _ = flusher.join();
+        self.core.bell.stop();
+        self.core.log.end_writing_ahead();
+        for thread in self.threads.drain(..) {
+            // They catch their own panics.
+            let _ = thread.join();
         }
         // The memory goes back, and nothing of this store is under way when the
         // next begins.
@@ -359,9 +381,14 @@ impl PageStore {
         self.core.drop_segment(segment)
     }
 
-    /// Writes new pages of a segment past pool and log.
-    pub(crate) fn new_pages(&self, segment: SegmentId) -> Result<UnloggedPages<'_>, PagesError> {
-        UnloggedPages::new(&self.core, segment)
+    /// Writes new pages of a segment past pool and log, about as many as
+    /// `expected`, or nobody knows how many (0).
+    pub(crate) fn new_pages(
+        &self,
+        segment: SegmentId,
+        expected: u64,
+    ) -> Result<UnloggedPages<'_>, PagesError> {
+        UnloggedPages::new(&self.core, segment, expected)
     }
 
     /// The pages of a segment, ascending. No mini-transaction is running.
@@ -375,6 +402,11 @@ impl PageStore {
         let map = space.map.lock();
         let own = 1 + map.size_pages().div_ceil(GROUP_PAGES) as usize + map.segment_pages.len();
         Some(map.used_pages() - own as u64)
+    }
+
+    /// What keeps pages from being torn, and why that.
+    pub fn torn_pages(&self) -> &TornProtection {
+        &self.core.pool.files.protection
     }
 
     /// Who used the device that the store's directory lies on.
@@ -484,9 +516,10 @@ fn open_doublewrite(
     engine: &Engine,
     directory: &Path,
     create_with: Option<usize>,
+    direct: bool,
 ) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).direct(true);
+    options.read(true).write(true).direct(direct);
     if let Some(page_bytes) = create_with {
         options
             .create(true)
@@ -537,10 +570,9 @@ fn start(
         .map(|_| pool.arena().buffer(page_bytes))
         .collect();
     let staging = staging.map_err(crate::pool::PoolError::from)?;
-    let directory: PathBuf = directory.to_owned();
     let core = Arc::new(Core::new(
         engine,
-        directory.clone(),
+        directory.to_owned(),
         Arc::clone(&options.names),
         store,
         options.direct,
@@ -548,20 +580,36 @@ fn start(
         log,
     ));
     let flusher = Flusher::new(Arc::clone(&core), staging);
-    let thread = std::thread::Builder::new()
-        .name("iolane-flusher".to_owned())
-        .spawn({
-            let core = Arc::clone(&core);
-            move || {
-                // Threads wait for what it does: they must learn of its end.
-                if catch_unwind(AssertUnwindSafe(|| flusher.run())).is_err() {
-                    core.fail("the flusher panicked".to_owned());
+    // It ends the threads that have begun if one cannot.
+    let mut store = PageStore {
+        core: Arc::clone(&core),
+        threads: Vec::new(),
+    };
+    store.spawn("iolane-flusher", move || flusher.run())?;
+    store.spawn("iolane-log", move || core.log.write_ahead())?;
+    Ok(store)
+}
+
+impl PageStore {
+    /// Threads wait for what it does: they learn of its end if it panics.
+    fn spawn(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let core = Arc::clone(&self.core);
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn({
+                let name = name.to_owned();
+                move || {
+                    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                        core.fail(format!("the thread {name} panicked"));
+                    }
                 }
-            }
-        })
-        .map_err(|source| StoreError::system(&directory, source))?;
-    Ok(PageStore {
-        core,
-        flusher: Some(thread),
-    })
+            })
+            .map_err(|source| StoreError::system(&self.core.directory, source))?;
+        self.threads.push(thread);
+        Ok(())
+    }
 }

@@ -24,6 +24,8 @@ pub enum Role {
     Preflush,
     /// Changed pages written so that the log can forget their changes.
     Checkpoint,
+    /// A page that a transaction of low priority waits for, or will come to.
+    Bulk,
     /// Pages read for a copy of the store.
     Backup,
     /// Pages read to see whether they are in order.
@@ -36,7 +38,7 @@ pub enum Role {
 
 impl Role {
     /// How many there are.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 12;
     /// All of them.
     pub const ALL: [Role; Role::COUNT] = [
         Role::Log,
@@ -46,6 +48,7 @@ impl Role {
         Role::Guess,
         Role::Preflush,
         Role::Checkpoint,
+        Role::Bulk,
         Role::Backup,
         Role::Check,
         Role::Recovery,
@@ -67,6 +70,7 @@ impl Role {
             Role::Guess => "guess",
             Role::Preflush => "preflush",
             Role::Checkpoint => "checkpoint",
+            Role::Bulk => "bulk",
             Role::Backup => "backup",
             Role::Check => "check",
             Role::Recovery => "recovery",
@@ -75,13 +79,14 @@ impl Role {
     }
 
     /// How urgent it is while nobody is held up by it. Work ahead of need is
-    /// promoted when the need comes.
+    /// promoted when the need comes: to [`Level::Normal`] for a range, which has
+    /// many pages on their way, and else to [`Level::Foreground`].
     pub const fn level(self) -> Level {
         match self {
             Role::Log => Level::Critical,
             Role::Read | Role::Recovery | Role::Space => Level::Foreground,
             Role::Scan | Role::Index | Role::Guess | Role::Preflush => Level::Prefetch,
-            Role::Checkpoint | Role::Backup | Role::Check => Level::Background,
+            Role::Checkpoint | Role::Bulk | Role::Backup | Role::Check => Level::Background,
         }
     }
 }
@@ -168,6 +173,12 @@ impl IoPolicy {
         } else {
             Level::Normal
         }
+    }
+
+    /// Does a thread that acts for this role stand back behind queries, for
+    /// pages, frames and room in the log?
+    pub(crate) fn stands_back(&self, role: Role) -> bool {
+        self.level(role) > self.level(Role::Read)
     }
 }
 

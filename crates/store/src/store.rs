@@ -16,7 +16,8 @@ use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::{SYSTEM_SPACE, SpaceStatistics};
 use crate::stream::{StreamStatistics, acting_as};
 use crate::system::{System, SystemOptions};
-use crate::txn::{Durability, Error, Transaction};
+use crate::torn::TornProtection;
+use crate::txn::{Durability, Error, PURGE_RECORDS, Transaction};
 use iolane::{Engine, Outstanding};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,8 +31,6 @@ const MASTER: PageId = PageId::new(SYSTEM_SPACE, 3);
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// The thread that purges looks so often whether there is something to do.
 const PURGE_INTERVAL: Duration = Duration::from_millis(100);
-/// Undo records that the thread for it purges before it looks up.
-const PURGE_RECORDS: usize = 1000;
 
 /// How a store is made and opened.
 ///
@@ -280,6 +279,17 @@ impl Store {
         Transaction::begin(&self.system)
     }
 
+    /// The same for work that nobody waits for: reports over whole tables, mass
+    /// changes, exports. Its pages are read at [`Background`](iolane::Level), unless another transaction waits for the same; and while
+    /// frames or room in the log are short, it leaves them to others for up to
+    /// 20 ms at a time. Its commit is as quick as any.
+    ///
+    /// The rows that it changes are locked as long as it runs, so short
+    /// transactions that change the same rows wait for it all the same.
+    pub fn begin_bulk(&self) -> Transaction<'_> {
+        Transaction::begin_as(&self.system, Role::Bulk)
+    }
+
     /// Makes an empty table, for good when this returns. It is no part of a
     /// transaction: all see it at once.
     ///
@@ -374,6 +384,11 @@ impl Store {
     /// What opening it had to do: redo, and transactions rolled back.
     pub fn recovery(&self) -> (&RecoveryReport, u32) {
         (&self.report, self.rolled_back)
+    }
+
+    /// What keeps pages from being torn, and why that.
+    pub fn torn_pages(&self) -> &TornProtection {
+        self.system.backing.torn_pages()
     }
 
     /// Who used the device that the store's directory lies on: requests, bytes

@@ -8,22 +8,21 @@
 
 use crate::access::PagesError;
 use crate::core::Core;
-use crate::flush::write_all;
 use crate::ids::{Lsn, PageId, SegmentId};
 use crate::page::header;
 use crate::policy::Role;
 use crate::space::Space;
-use iolane::{Buffer, File, Level, Pending};
+use iolane::{Arena, Buffer, File, Level, Pending};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Pages taken at first ...
 const TAKEN_MIN: usize = 4;
-/// ... and at most at once, and submitted together.
+/// ... and at most at once: an extent, which one request writes.
 const TAKEN_MAX: usize = 64;
-/// Pages on their way to the disk while the next are filled: what keeps it busy
+/// Runs on their way to the disk while the next is filled: what keeps it busy
 /// is a few large writes.
-const FLYING_MAX: usize = 3 * TAKEN_MAX;
+const FLYING_MAX: usize = 3;
 
 /// Makes new pages of a segment that nobody knows yet.
 pub trait NewPages {
@@ -40,24 +39,47 @@ pub trait NewPages {
     fn finish(&mut self) -> Result<(), PagesError>;
 }
 
+/// Pages side by side, which are written together.
+struct Run {
+    first: PageId,
+    buffer: Buffer,
+    /// Pages that are filled.
+    filled: usize,
+}
+
+/// A run that is being written.
+struct Flying {
+    first: PageId,
+    write: Pending<Buffer>,
+}
+
 pub(crate) struct UnloggedPages<'a> {
     core: &'a Core,
     segment: SegmentId,
     space: Arc<Space>,
     file: File,
     level: Level,
+    /// Pages that the segment will need, about; 0: nobody knows.
+    expected: u64,
     /// Numbers taken and not used, the next one last.
     taken: Vec<u32>,
     used: usize,
     /// Before any change that may be made to a page later.
     lsn: Lsn,
-    filled: Vec<(PageId, Buffer)>,
-    flying: VecDeque<(PageId, Pending<Buffer>)>,
+    filling: Option<Run>,
+    flying: VecDeque<Flying>,
+    /// Memory for whole runs, in huge pages where there are any: the kernel
+    /// has less to look up and hand over. Made for the first of them.
+    arena: Option<Arena>,
     spare: Vec<Buffer>,
 }
 
 impl<'a> UnloggedPages<'a> {
-    pub(crate) fn new(core: &'a Core, segment: SegmentId) -> Result<UnloggedPages<'a>, PagesError> {
+    pub(crate) fn new(
+        core: &'a Core,
+        segment: SegmentId,
+        expected: u64,
+    ) -> Result<UnloggedPages<'a>, PagesError> {
         let space = core.space(segment.space)?;
         let files = &core.pool.files;
         let file = files.for_role(segment.space, Role::Preflush);
@@ -71,11 +93,13 @@ impl<'a> UnloggedPages<'a> {
             space,
             file,
             level: files.policy.level(Role::Preflush),
+            expected,
             taken: Vec::new(),
             used: 0,
             lsn: Lsn(0),
-            filled: Vec::new(),
+            filling: None,
             flying: VecDeque::new(),
+            arena: None,
             spare: Vec::new(),
         })
     }
@@ -84,7 +108,10 @@ impl<'a> UnloggedPages<'a> {
     fn take(&mut self) -> Result<(), PagesError> {
         let count = self.used.clamp(TAKEN_MIN, TAKEN_MAX) as u32;
         let number = self.segment.number;
-        let mut pages = self.core.take_pages_of_many(&self.space, number, count)?;
+        let more = (self.expected > 0).then(|| self.expected.saturating_sub(self.used as u64));
+        let mut pages = self
+            .core
+            .take_pages_of_many(&self.space, number, count, more)?;
         let mut mini = match self.core.begin_plain(0) {
             Ok(mini) => mini,
             Err(error) => {
@@ -119,30 +146,84 @@ impl<'a> UnloggedPages<'a> {
         Ok(())
     }
 
+    /// A run that begins with page `first`, as long as the numbers go on.
+    fn begin_run(&mut self, first: u32) -> Run {
+        let follows = (first + 1..).zip(self.taken.iter().rev());
+        let pages = 1 + follows.take_while(|(next, page)| next == *page).count();
+        Run {
+            first: PageId::new(self.segment.space, first),
+            buffer: self.memory(pages),
+            filled: 0,
+        }
+    }
+
+    fn memory(&mut self, pages: usize) -> Buffer {
+        let bytes = pages * self.core.pool.page_bytes();
+        if pages < TAKEN_MAX {
+            return Buffer::new(bytes);
+        }
+        if let Some(buffer) = self.spare.pop() {
+            return buffer;
+        }
+        if self.arena.is_none() {
+            let runs = bytes * (FLYING_MAX + 1);
+            self.arena = Arena::builder().bytes(runs as u64).build().ok();
+        }
+        let arena = self.arena.as_ref();
+        let buffer = arena.and_then(|arena| arena.buffer(bytes).ok());
+        buffer.unwrap_or_else(|| Buffer::new(bytes))
+    }
+
     /// Begins to write what is filled.
     fn submit(&mut self) -> Result<(), PagesError> {
-        let files = &self.core.pool.files;
-        let (ids, pages): (Vec<PageId>, Vec<Buffer>) = self.filled.drain(..).unzip();
-        let writes = ids.iter().zip(pages);
-        let writes = writes.map(|(id, page)| (&self.file, page, files.offset(*id)));
-        let submitted = write_all(writes, self.level);
-        let submitted = submitted.map_err(|error| failed(self.core, &error))?;
-        self.flying.extend(ids.into_iter().zip(submitted));
+        let Some(run) = self.filling.take() else {
+            return Ok(());
+        };
+        let bytes = run.filled * self.core.pool.page_bytes();
+        let mut buffer = run.buffer;
+        if bytes < buffer.len() {
+            let mut shorter = Buffer::new(bytes);
+            shorter.copy_from_slice(&buffer[..bytes]);
+            buffer = shorter;
+        }
+        let offset = self.core.pool.files.offset(run.first);
+        let submitted = self.file.write(buffer, offset, self.level);
+        let write = submitted.map_err(|refused| failed(self.core, &refused.error))?;
+        self.flying.push_back(Flying {
+            first: run.first,
+            write,
+        });
         Ok(())
     }
 
     /// Waits for the first of those that are on their way.
     fn land(&mut self) -> Result<(), PagesError> {
-        if let Some((id, first)) = self.flying.pop_front() {
-            let done = first.wait();
-            if let Err(error) = done.result {
-                return Err(failed(self.core, &error));
-            }
-            self.spare.push(done.buffer);
+        let Some(Flying { first, write }) = self.flying.pop_front() else {
+            return Ok(());
+        };
+        let done = write.wait();
+        if let Err(error) = done.result {
+            return Err(failed(self.core, &error));
+        }
+        let pages = (done.buffer.len() / self.core.pool.page_bytes()) as u32;
+        for page in first.page..first.page + pages {
             // Somebody's guess may have read it while it was being written.
-            self.core.pool.forget(id);
+            self.core.pool.forget(PageId::new(first.space, page));
+        }
+        if pages as usize == TAKEN_MAX {
+            self.spare.push(done.buffer);
         }
         Ok(())
+    }
+}
+
+impl Drop for UnloggedPages<'_> {
+    /// Where a load does not end well its file goes: nothing may be under way
+    /// to it then.
+    fn drop(&mut self) {
+        for Flying { write, .. } in self.flying.drain(..) {
+            drop(write.wait());
+        }
     }
 }
 
@@ -158,23 +239,25 @@ impl NewPages for UnloggedPages<'_> {
         if self.taken.is_empty() {
             self.take()?;
         }
-        let page = self.taken.pop().expect("at least one was taken");
-        let id = PageId::new(self.segment.space, page);
-        let mut buffer = self
-            .spare
-            .pop()
-            .unwrap_or_else(|| Buffer::new(self.core.pool.page_bytes()));
-        buffer.fill(0);
-        make(id, &mut buffer);
-        header::set_lsn(&mut buffer, self.lsn);
-        header::seal(&mut buffer);
-        self.filled.push((id, buffer));
+        let number = self.taken.pop().expect("at least one was taken");
+        if self.filling.is_none() {
+            self.filling = Some(self.begin_run(number));
+        }
+        let run = self.filling.as_mut().expect("begun just now");
+        let id = PageId::new(self.segment.space, number);
+        let page_bytes = self.core.pool.page_bytes();
+        let page = &mut run.buffer[run.filled * page_bytes..][..page_bytes];
+        page.fill(0);
+        make(id, page);
+        header::set_lsn(page, self.lsn);
+        header::seal(page);
+        run.filled += 1;
         self.used += 1;
-        if self.filled.len() == TAKEN_MAX {
-            self.submit()?;
-            while self.flying.len() > FLYING_MAX - TAKEN_MAX {
+        if run.filled * page_bytes == run.buffer.len() {
+            while self.flying.len() >= FLYING_MAX {
                 self.land()?;
             }
+            self.submit()?;
         }
         Ok(id)
     }

@@ -50,6 +50,7 @@ fn each_role_pays_for_its_own() {
         .sum();
     assert!(read >= 100, "{read}");
     assert_eq!(did.role(Role::Backup).total().total().requests, 0);
+    assert_eq!(did.role(Role::Bulk).total().total().requests, 0);
     // Nothing of the store's goes to the device without a role.
     let all: u64 = Role::ALL
         .iter()
@@ -62,4 +63,57 @@ fn each_role_pays_for_its_own() {
     }
     let now = store.outstanding();
     assert!(FileClass::Log.of(&now).times_ns().len() > 1);
+}
+
+/// A bulk transaction reads at the lowest level, whatever it does, and nothing
+/// for others.
+#[test]
+fn a_bulk_transaction_reads_in_the_background() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut options = StoreOptions::default();
+    options.pages.pool_bytes = 2 << 20;
+    let store = Store::create(directory.path().join("store"), &options).unwrap();
+    let schema = TableSchema::new("t")
+        .column("id", ColumnType::Integer)
+        .column("payload", ColumnType::Blob)
+        .primary_key(["id"]);
+    store.create_table(&schema).unwrap();
+    let row = |id: i64, byte: u8| vec![id.into(), Value::Blob(vec![byte; 1000])];
+    store
+        .bulk_load("t", (0..ROWS).map(|id| row(id, 1)))
+        .unwrap();
+    let work: [&dyn Fn(&mut iolane_store::Transaction<'_>); 3] = [
+        &|transaction| {
+            let rows = transaction.range("t", .., Direction::Forward).unwrap();
+            assert_eq!(rows.count(), ROWS as usize);
+        },
+        &|transaction| {
+            for id in (0..ROWS).step_by(20) {
+                let row = transaction.get("t", &[id.into()]).unwrap();
+                assert!(row.is_some());
+            }
+        },
+        &|transaction| {
+            for id in (0..ROWS).step_by(20) {
+                assert!(transaction.update("t", row(id, 2)).unwrap());
+            }
+        },
+    ];
+    for (number, work) in work.iter().enumerate() {
+        let before = store.ledger();
+        let mut transaction = store.begin_bulk();
+        work(&mut transaction);
+        transaction.commit().unwrap();
+        let did = store.ledger().since(&before);
+        let bulk = did.role(Role::Bulk);
+        let background = bulk.levels[Level::Background.index()].read.requests;
+        assert!(background >= 100, "{number}: {background}");
+        assert_eq!(bulk.total().read.requests, background, "{number}");
+        let others: u64 = [Role::Read, Role::Scan, Role::Index]
+            .iter()
+            .map(|&role| did.role(role).total().read.requests)
+            .sum();
+        // Purge reads as queries do.
+        assert!(others <= background / 4, "{number}: {others}");
+    }
 }

@@ -17,6 +17,20 @@ pub struct OpenArgs {
     /// Memory for pages of the store
     #[arg(long, value_name = "SIZE", default_value = "128m", value_parser = pool_size)]
     pub pool_size: u64,
+    /// How pages are kept from being torn when the power fails while they are written
+    #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
+    pub torn_pages: TornPagesChoice,
+}
+
+/// How pages are kept from being torn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TornPagesChoice {
+    /// By writes that arrive whole or not at all, if every file takes them; otherwise by copies
+    Auto,
+    /// By copies in the doublewrite area
+    Doublewrite,
+    /// By writes that arrive whole or not at all, or else the store is not opened (Linux 6.11)
+    Atomic,
 }
 
 /// For commands that end with a summary.

@@ -8,7 +8,7 @@ use iolane_store::data::TableSchema;
 use serde::Serialize;
 
 use super::failure::failure;
-use super::open::{self, counted};
+use super::open::{self, TornPagesDocument, counted};
 use super::table_text;
 use crate::args::store::CreateArgs;
 use crate::error::Failure;
@@ -21,6 +21,7 @@ pub const ABOUT: &str = "Make a store, with tables";
 struct Made {
     path: String,
     tables: Vec<String>,
+    torn_pages: TornPagesDocument,
 }
 
 /// # Errors
@@ -53,10 +54,12 @@ pub fn create(arguments: CreateArgs, session: &Session) -> Result<String, Failur
         let made = store.create_table(schema);
         made.map_err(|error| failure(&error))?;
     }
+    let torn_pages = TornPagesDocument::of(&store);
     open::close(store)?;
     let made = Made {
         path: arguments.open.directory.display().to_string(),
         tables: schemas.into_iter().map(|schema| schema.name).collect(),
+        torn_pages,
     };
     open::summary(
         arguments.summary.output_format,
@@ -68,9 +71,13 @@ pub fn create(arguments: CreateArgs, session: &Session) -> Result<String, Failur
 
 fn describe(made: &Made) -> String {
     let count = counted(made.tables.len() as u64, "table", "tables");
+    let torn_pages = made.torn_pages.text();
     match made.tables.as_slice() {
-        [] => format!("{}: {count}\n", made.path),
-        tables => format!("{}: {count}: {}\n", made.path, tables.join(", ")),
+        [] => format!("{}: {count}\n{torn_pages}\n", made.path),
+        tables => {
+            let names = tables.join(", ");
+            format!("{}: {count}: {names}\n{torn_pages}\n", made.path)
+        }
     }
 }
 

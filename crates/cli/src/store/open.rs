@@ -3,18 +3,23 @@
 use std::path::Path;
 
 use iolane_store::log::Log;
-use iolane_store::{LOG_FILE, Store, StoreOptions};
+use iolane_store::{LOG_FILE, Store, StoreOptions, TornPages};
 use serde::Serialize;
 
 use super::failure::failure;
 use crate::args::common::OutputFormat;
-use crate::args::store::OpenArgs;
+use crate::args::store::{OpenArgs, TornPagesChoice};
 use crate::error::Failure;
 use crate::session::Session;
 
 pub fn options(arguments: &OpenArgs) -> StoreOptions {
     let mut options = StoreOptions::default();
     options.pages.pool_bytes = arguments.pool_size;
+    options.pages.torn_pages = match arguments.torn_pages {
+        TornPagesChoice::Auto => TornPages::Auto,
+        TornPagesChoice::Doublewrite => TornPages::Doublewrite,
+        TornPagesChoice::Atomic => TornPages::Atomic,
+    };
     options
 }
 
@@ -90,6 +95,27 @@ pub fn page_bytes(store: &Store, arguments: &OpenArgs) -> u64 {
     let least = arguments.pool_size / (frames + 1) + 1;
     // The only power of two that divides into so many.
     least.next_power_of_two()
+}
+
+/// What keeps pages from being torn.
+#[derive(Serialize)]
+pub struct TornPagesDocument {
+    by: &'static str,
+    why: String,
+}
+
+impl TornPagesDocument {
+    pub fn of(store: &Store) -> Self {
+        let protection = store.torn_pages();
+        Self {
+            by: protection.name(),
+            why: protection.why().to_owned(),
+        }
+    }
+
+    pub fn text(&self) -> String {
+        format!("Torn pages are prevented by {}: {}.", self.by, self.why)
+    }
 }
 
 /// Options with which a copy is made: of the same shape.

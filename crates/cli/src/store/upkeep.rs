@@ -9,7 +9,7 @@ use iolane_store::{CheckReport, Direction, Error, Store};
 use serde::Serialize;
 
 use super::failure::failure;
-use super::open::{self, counted};
+use super::open::{self, TornPagesDocument, counted};
 use crate::args::store::{BackupArgs, CheckArgs, StatsArgs};
 use crate::error::Failure;
 use crate::output::text::{Style, Table};
@@ -139,6 +139,7 @@ struct Stats {
     log_end: u64,
     checkpoint: u64,
     pool_frames: u64,
+    torn_pages: TornPagesDocument,
 }
 
 #[derive(Serialize)]
@@ -200,6 +201,7 @@ pub fn stats(arguments: StatsArgs, session: &Session) -> Result<String, Failure>
         log_end: counters.pages.log_end.0,
         checkpoint: counters.pages.checkpoint.0,
         pool_frames: counters.pages.pool.frames,
+        torn_pages: TornPagesDocument::of(&store),
     };
     open::close(store)?;
     open::summary(
@@ -289,7 +291,7 @@ fn describe(stats: &Stats) -> String {
         tables.without_empty_columns().render(Style::PLAIN)
     };
     format!(
-        "{tables}\n{}\nPages of {}. Opened with {}, {}, {}.\n",
+        "{tables}\n{}\nPages of {}. Opened with {}, {}, {}.\n{}\n",
         files.render(Style::PLAIN),
         units::binary_size(stats.page_bytes),
         counted(
@@ -307,6 +309,7 @@ fn describe(stats: &Stats) -> String {
             "transaction rolled back",
             "transactions rolled back"
         ),
+        stats.torn_pages.text(),
     )
 }
 

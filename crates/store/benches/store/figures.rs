@@ -144,7 +144,7 @@ fn commits(directory: &Path) {
             rate(threads, || {
                 let log = &log;
                 move |number| {
-                    let room = log.reserve(200).expect("room");
+                    let room = log.reserve(200, false).expect("room");
                     let (_, end) = log.append(room, &[number as u8; 200], |_, _| {});
                     log.make_durable(end).expect("written");
                     // Room, without the header's two writes at every turn.

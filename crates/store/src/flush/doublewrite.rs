@@ -76,13 +76,6 @@ pub(crate) struct Ticket {
     sequence: u64,
 }
 
-impl Ticket {
-    /// Number of the batch.
-    pub(crate) fn sequence(&self) -> u64 {
-        self.sequence
-    }
-}
-
 /// A page being written: where it belongs, and its sealed copy.
 pub(crate) type Outgoing = (PageId, Buffer);
 
@@ -343,6 +336,27 @@ impl Doublewrite {
         Ok(restored)
     }
 
+    /// Forgets all copies, durably. What [`restore`](Self::restore) left is
+    /// durable in its place, and pages that are written as wholes from now on
+    /// would be newer than copies here.
+    pub(crate) fn clear(&self) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        let nothing = Buffer::new(self.page_bytes);
+        let mut cleared = false;
+        for (number, slot) in state.slots.iter_mut().enumerate() {
+            if slot.sequence > 0 {
+                let at = slot_offset(number, self.page_bytes);
+                self.file.write_at(&nothing, at, Level::Foreground)?;
+                *slot = Slot::default();
+                cleared = true;
+            }
+        }
+        if cleared {
+            self.file.sync_data(Level::Foreground)?;
+        }
+        Ok(())
+    }
+
     /// The newest copy of any tablespace's first page that `wanted` accepts:
     /// for a file whose own is torn.
     pub(crate) fn first_page(
@@ -387,7 +401,7 @@ impl Slot {
 /// Submits writes, to files of one device, together. If one is refused, waits
 /// for those before it: what is under way when the store fails would overwrite
 /// what it writes once it is opened again.
-pub(crate) fn write_all<'f>(
+pub(super) fn write_all<'f>(
     writes: impl Iterator<Item = (&'f File, Buffer, u64)>,
     level: Level,
 ) -> Result<Vec<Pending<Buffer>>, Error> {

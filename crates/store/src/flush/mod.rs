@@ -29,7 +29,7 @@ mod syncs;
 pub(crate) use bell::Bell;
 pub(crate) use counters::FlushCounters;
 pub use counters::FlushStatistics;
-pub(crate) use doublewrite::{BATCH_PAGES, Doublewrite, SLOTS, write_all};
+pub(crate) use doublewrite::{BATCH_PAGES, Doublewrite, SLOTS};
 pub(crate) use in_place::InPlace;
 
 use crate::core::Core;
@@ -52,9 +52,11 @@ const CHECKPOINT_PRESSURE: f64 = 0.125;
 /// through all frames, and whoever needs one looks for himself.
 const REFILL: usize = 256;
 const REFILL_APART: Duration = Duration::from_millis(2);
-/// Memory for copies of pages: this share of the pool, at least 64 pages, at
-/// most what the batches under way can use.
+/// Memory for copies of pages: this share of the pool, but for more than
+/// `STAGING_SMALL` pages half of it, as memory that is no pool should be little;
+/// at least 64 pages, at most what the batches under way can use.
 const STAGING_SHARE: usize = 16;
+const STAGING_SMALL: usize = 128;
 
 /// The thread's own.
 pub(crate) struct Flusher {
@@ -69,7 +71,8 @@ pub(crate) struct Flusher {
 impl Flusher {
     /// Memory for copies of a pool of `frames` frames, in pages.
     fn staging_pages(frames: usize) -> usize {
-        (frames / STAGING_SHARE).clamp(64, SLOTS * BATCH_PAGES)
+        let most = STAGING_SMALL.max(frames / STAGING_SHARE / 2);
+        (frames / STAGING_SHARE).clamp(64, most.min(SLOTS * BATCH_PAGES))
     }
 
     /// Memory that it takes from the pool's arena, in pages.

@@ -1,5 +1,6 @@
 //! Batches on their way: to the doublewrite area, durable there, to their
-//! places, durable there. Several at once, so that the disk has pages to write
+//! places, durable there; of pages that are written as wholes only the latter
+//! two. Several at once, so that the disk has pages to write
 //! while others wait for a sync.
 //!
 //! Nothing here blocks but the log, which must be durable before a page that it
@@ -41,12 +42,17 @@ pub(super) struct Pipeline {
     staging: Vec<Buffer>,
     heads: Vec<Buffer>,
     flights: Vec<Flight>,
+    /// Batches begun until now.
+    begun: u64,
     syncs: Syncs,
     waker: Waker,
 }
 
 struct Flight {
-    ticket: Ticket,
+    /// Syncs say by it whom they cover.
+    number: u64,
+    /// Its slot in the area, if it goes there.
+    ticket: Option<Ticket>,
     frames: Vec<u32>,
     cleaning: usize,
     /// In the order of the files.
@@ -127,6 +133,7 @@ impl Pipeline {
             staging: memory,
             heads,
             flights: Vec::new(),
+            begun: 0,
             syncs: Syncs::default(),
             waker,
         }
@@ -148,7 +155,11 @@ impl Pipeline {
 
     /// Can another batch begin?
     pub(super) fn has_room(&self) -> bool {
-        self.core.pool.files.doublewrite.has_room()
+        let files = &self.core.pool.files;
+        match files.protection.is_atomic() {
+            true => self.flights.len() < SLOTS,
+            false => files.doublewrite.has_room(),
+        }
     }
 
     /// When a sync that is held back becomes due.
@@ -179,34 +190,39 @@ impl Pipeline {
         let core = Arc::clone(&self.core);
         let files = &core.pool.files;
         let (pages, buffers): (Vec<Item>, Vec<Buffer>) = batch.into_iter().unzip();
-        let ids = || pages.iter().map(|item| item.id);
         // One that was given away while it was written, and is already to be
         // written in its next life.
-        while files.in_place.has_any(ids()) {
+        while files.in_place.has_any(pages.iter().map(|item| item.id)) {
             if !self.advance()? {
                 core.bell.wait(TICK);
             }
         }
-        let ticket = files.in_place.begin(ids(), || files.doublewrite.begin());
-        let ticket = ticket.expect("the caller has asked for room");
-        let head = self.heads.pop().expect("as many as batches under way");
-        let outgoing: Vec<Outgoing> = ids().zip(buffers).collect();
-        let pending =
-            files
-                .doublewrite
-                .submit(&ticket, outgoing, head, role_of(&pages), load.level)?;
-        core.flushed
-            .begun(load.level, pages.len(), self.flights.len() + 1);
-        self.flights.push(Flight {
-            ticket,
+        self.begun += 1;
+        let mut flight = Flight {
+            number: self.begun,
+            ticket: None,
             frames: load.frames,
             cleaning: load.cleaning,
             pages,
             level: load.level,
             urgent: load.urgent,
-            phase: Phase::Copying(Writes::new(pending)),
-        });
-        Ok(())
+            phase: Phase::Copied(Vec::new()),
+        };
+        let submitted = match files.protection.is_atomic() {
+            true => {
+                files.in_place.begin(flight.ids(), || ());
+                flight.place(files, buffers, &mut self.staging)
+            }
+            false => {
+                let head = self.heads.pop().expect("as many as batches under way");
+                flight.copy(files, buffers, head)
+            }
+        };
+        core.flushed
+            .begun(load.level, flight.pages.len(), self.flights.len() + 1);
+        // Also when a write was refused: those before it are waited for.
+        self.flights.push(flight);
+        submitted
     }
 
     /// Sealed copies of the pages in these frames.
@@ -276,7 +292,7 @@ impl Pipeline {
     /// A sync is over, for all batches that it covers.
     fn synced(&mut self, over: &Synced) -> Result<(), Error> {
         let core = Arc::clone(&self.core);
-        let covered = |flight: &&mut Flight| over.batches.contains(&flight.ticket.sequence());
+        let covered = |flight: &&mut Flight| over.batches.contains(&flight.number);
         for flight in self.flights.iter_mut().filter(covered) {
             match (over.target, &mut flight.phase) {
                 (Target::Area, Phase::Copied(buffers)) => {
@@ -303,8 +319,10 @@ impl Pipeline {
             let pages = flight.pages.iter();
             let pages = pages.map(|item| (item.id, item.lsn)).collect();
             // Before anybody may repair them from these copies.
-            files.doublewrite.finished(&flight.ticket, pages);
-            files.in_place.end(flight.pages.iter().map(|item| item.id));
+            if let Some(ticket) = &flight.ticket {
+                files.doublewrite.finished(ticket, pages);
+            }
+            files.in_place.end(flight.ids());
             core.flushed.landed(flight.pages.len());
             self.give_back(&flight.frames, flight.cleaning);
         }
@@ -340,10 +358,7 @@ impl Pipeline {
                 continue;
             }
             let waiting = self.flights.iter().filter(|flight| flight.awaits(*target));
-            let batches: Vec<u64> = waiting
-                .clone()
-                .map(|flight| flight.ticket.sequence())
-                .collect();
+            let batches: Vec<u64> = waiting.clone().map(|flight| flight.number).collect();
             let Some(level) = waiting
                 .map(|flight| flight.level)
                 .min_by_key(|level| level.index())
@@ -406,6 +421,22 @@ impl Flight {
         }
     }
 
+    fn ids(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.pages.iter().map(|item| item.id)
+    }
+
+    /// Writes the pages to the area, their list from `head`.
+    fn copy(&mut self, files: &PageFiles, buffers: Vec<Buffer>, head: Buffer) -> Result<(), Error> {
+        let area = &files.doublewrite;
+        let ticket = files.in_place.begin(self.ids(), || area.begin());
+        let ticket = ticket.expect("the caller has asked for room");
+        let outgoing: Vec<Outgoing> = self.ids().zip(buffers).collect();
+        let submitted = area.submit(&ticket, outgoing, head, self.role(), self.level);
+        self.ticket = Some(ticket);
+        self.phase = Phase::Copying(Writes::new(submitted?));
+        Ok(())
+    }
+
     /// Writes the pages to their places.
     fn place(
         &mut self,
@@ -419,8 +450,8 @@ impl Flight {
         for items in self.pages.chunk_by(|a, b| a.id.space == b.id.space) {
             let space = items[0].id.space;
             let taken = buffers.by_ref().take(items.len());
-            let leaving = files.for_role(space, Role::Preflush);
-            let aged = files.for_role(space, Role::Checkpoint);
+            let leaving = files.to_place(space, Role::Preflush);
+            let aged = files.to_place(space, Role::Checkpoint);
             let (Some(leaving), Some(aged)) = (leaving, aged) else {
                 // Dropped meanwhile.
                 staging.extend(taken);

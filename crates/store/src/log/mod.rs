@@ -3,8 +3,8 @@
 //! Appending copies to memory. [`Log::make_durable`] writes what has gathered
 //! and waits; while one thread writes, the others gather behind it, and the
 //! next write takes all of them: group commit without a timer. Who was written
-//! with the last group will mostly be back at once, so before it writes, a
-//! thread lets those run first that were there the last time. The file is
+//! with the last group will mostly be back at once, so a group waits for a moment
+//! for those that were there the last time, and the last of them writes. The file is
 //! opened so that a write is durable when it returns, one system call; and once
 //! more without that, for [`Log::make_written`].
 //!
@@ -20,19 +20,22 @@ mod record;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod waiter;
 mod write;
 
 pub use scan::{LogRecord, LogScan};
 
 use crate::ids::Lsn;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, wait_briefly};
 use crate::waits::{WaitStatistics, Waits};
 use circle::{BLOCK, Circle};
 use header::{BLOCK_BYTES, CIRCLE, Header};
 use iolane::{Buffer, Device, File, Level};
 use record::HEAD;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
+use waiter::Waiter;
 
 /// The smallest circle: what a few large mini-transactions need.
 pub const CAPACITY_BYTES_MIN: u64 = 1 << 20;
@@ -41,6 +44,11 @@ pub const CAPACITY_BYTES_MAX: u64 = 64 << 30;
 
 /// More than this in memory is written before more is taken in.
 const STAGED_BYTES_MAX: usize = 4 << 20;
+/// Share of the circle that those may fill who stand back, so that there is room
+/// for others while they wait ...
+const SHARE_BEHIND: f64 = 0.6;
+/// ... and how long they do before they take what there is.
+const PATIENCE_BEHIND: Duration = Duration::from_millis(20);
 /// Most that one write carries. A commit behind a large batch waits for one
 /// such write, not for all of it.
 const WRITE_BYTES_MAX: usize = 1 << 20;
@@ -108,11 +116,13 @@ pub struct Log {
     /// The same file, whose writes are not durable when they return.
     plain: Option<File>,
     state: Mutex<State>,
-    /// `written`, `durable` or `failed` has changed: those wait at one whose
-    /// records are in one write, and at the other who will be in the next.
-    progress: [Condvar; 2],
+    /// `written` and `durable`, for those who are told of a change.
+    reached: [AtomicU64; 2],
     /// `checkpoint` or `promised` has changed.
     room: Condvar,
+    /// So much has gathered that it is better written before anybody waits for
+    /// it.
+    plenty: Condvar,
     /// The memory that is written from: only the thread that set `writing`
     /// takes it.
     writer: Mutex<Buffer>,
@@ -137,23 +147,35 @@ struct State {
     checkpoint: u64,
     /// Bytes reserved and not appended.
     promised: u64,
-    /// Threads that wait for room.
-    waiting: usize,
-    /// A thread writes, or is about to.
+    /// Whoever [writes ahead](Log::write_ahead) waits for plenty, or has ended.
+    ahead: Ahead,
+    /// Threads that wait for room: those in a hurry, and those that stand
+    /// back.
+    waiting: [usize; 2],
+    /// Who waits for others before it writes; it is in its group too.
+    gathering: Option<Arc<Waiter>>,
+    /// A thread writes.
     writing: bool,
     /// Up to where the write that has begun goes.
     writing_to: u64,
-    /// At which of `progress` those wait who are in that write; before it
-    /// begins, those who will be in it.
+    /// Which of `groups` is in that write; before it begins, will be.
     turn: usize,
-    /// How many wait there.
-    waiters: [u32; 2],
+    /// Those who wait for that write, and for the one after it.
+    groups: [Vec<Arc<Waiter>>; 2],
     /// How many waited in all when the last write was complete, and the thread
     /// that wrote.
-    committers: u32,
+    committers: usize,
     /// How long that write took.
     write_time: Duration,
     failed: Option<LogError>,
+}
+
+/// What the thread does that [writes ahead](Log::write_ahead).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ahead {
+    Writes,
+    Waits,
+    Ended,
 }
 
 /// A promise that so many bytes can be appended at once.
@@ -295,17 +317,20 @@ impl Log {
                 durable: end.0,
                 checkpoint: header.checkpoint.0,
                 promised: 0,
-                waiting: 0,
+                ahead: Ahead::Writes,
+                waiting: [0; 2],
+                gathering: None,
                 writing: false,
                 writing_to: end.0,
                 turn: 0,
-                waiters: [0; 2],
+                groups: Default::default(),
                 committers: 1,
                 write_time: Duration::ZERO,
                 failed: None,
             }),
-            progress: Default::default(),
+            reached: Default::default(),
             room: Condvar::new(),
+            plenty: Condvar::new(),
             writer: Mutex::new(Buffer::new(BLOCK as usize)),
             header: Mutex::new(header),
             waker: Mutex::new(None),
@@ -352,12 +377,12 @@ impl Log {
 
     /// Promises room for one record of `bytes`. Blocks while there is none
     /// before a [checkpoint](Log::set_checkpoint), so the caller must hold no
-    /// latch.
+    /// latch. Who `stands_back` leaves a part of the room to others for a while.
     ///
     /// # Errors
     /// [`LogError::TooLarge`] for more than a quarter of the log,
     /// [`LogError::Failed`].
-    pub fn reserve(&self, bytes: usize) -> Result<LogRoom<'_>, LogError> {
+    pub fn reserve(&self, bytes: usize, stands_back: bool) -> Result<LogRoom<'_>, LogError> {
         let limit = (self.capacity() / 4) as usize;
         if bytes > limit {
             return Err(LogError::TooLarge { bytes, limit });
@@ -367,6 +392,7 @@ impl Log {
         // Since when it waits, for the disk or for room.
         let mut since = None;
         let mut counted = false;
+        let place = usize::from(stands_back);
         let result = loop {
             if let Some(error) = &state.failed {
                 break Err(error.clone());
@@ -382,7 +408,11 @@ impl Log {
                     Err(error) => break Err(error),
                 }
             }
-            if state.end - state.checkpoint + state.promised + needed <= self.capacity() {
+            let waited = since.map_or(Duration::ZERO, |since: Instant| since.elapsed());
+            let is_patient = stands_back && waited < PATIENCE_BEHIND;
+            let share = if is_patient { SHARE_BEHIND } else { 1.0 };
+            let held = state.end - state.checkpoint + state.promised;
+            if held + needed <= (self.capacity() as f64 * share) as u64 {
                 state.promised += needed;
                 break Ok(LogRoom {
                     log: self,
@@ -392,7 +422,7 @@ impl Log {
             since.get_or_insert_with(Instant::now);
             if !counted {
                 counted = true;
-                state.waiting += 1;
+                state.waiting[place] += 1;
                 drop(state);
                 let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(waker) = &*waker {
@@ -402,12 +432,15 @@ impl Log {
                 state = self.lock();
                 continue;
             }
-            state = self
-                .room
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = if is_patient {
+                let left = PATIENCE_BEHIND - waited;
+                wait_briefly(&self.room, &self.state, state, left)
+            } else {
+                let waited = self.room.wait(state);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            };
         };
-        state.waiting -= usize::from(counted);
+        state.waiting[place] -= usize::from(counted);
         drop(state);
         if let Some(since) = since {
             self.waits.add(since.elapsed());
@@ -418,7 +451,7 @@ impl Log {
     /// Each call of the system costs as much as appending a record: none for
     /// nobody.
     fn room_was_made(&self, state: &State) {
-        if state.waiting > 0 {
+        if state.waiting != [0; 2] {
             self.room.notify_all();
         }
     }
@@ -428,9 +461,9 @@ impl Log {
         self.waits.read()
     }
 
-    /// Threads that wait for room now.
+    /// Threads that wait for room now and do not stand back.
     pub(crate) fn waiting(&self) -> usize {
-        self.lock().waiting
+        self.lock().waiting[0]
     }
 
     /// Appends a record to what is in memory, and calls `under_lock` with its
@@ -463,7 +496,11 @@ impl Log {
         room.bytes -= bytes;
         let end = Lsn(state.end);
         under_lock(start, end);
+        let is_plenty = state.is_plenty();
         drop(state);
+        if is_plenty {
+            self.plenty.notify_one();
+        }
         (start, end)
     }
 
@@ -475,10 +512,11 @@ impl Log {
     /// Keeps the first cause, and tells all who wait.
     fn failed(&self, state: &mut State, error: LogError) {
         state.failed.get_or_insert(error);
-        for progress in &self.progress {
-            progress.notify_all();
+        for waiter in state.groups.iter_mut().flat_map(std::mem::take) {
+            waiter.tell();
         }
         self.room.notify_all();
+        self.plenty.notify_all();
     }
 
     /// The LSN of the next record.

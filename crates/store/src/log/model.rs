@@ -30,7 +30,9 @@ fn run(threads: usize, fails: bool) {
                     let log = Arc::clone(&log);
                     thread::spawn(move || {
                         for _ in 0..COMMITS {
-                            let Ok(room) = log.reserve(100) else { return };
+                            let Ok(room) = log.reserve(100, false) else {
+                                return;
+                            };
                             let (_, end) = log.append(room, &[number as u8; 50], |_, _| {});
                             match log.make_durable(end) {
                                 Ok(()) => assert!(log.durable() >= end),

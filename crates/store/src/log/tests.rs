@@ -4,6 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 const CAPACITY: u64 = CAPACITY_BYTES_MIN;
 
@@ -48,7 +49,7 @@ impl Place {
 }
 
 fn append(log: &Log, payload: &[u8]) -> (Lsn, Lsn) {
-    let room = log.reserve(payload.len()).unwrap();
+    let room = log.reserve(payload.len(), false).unwrap();
     log.append(room, payload, |_, _| ())
 }
 
@@ -266,17 +267,36 @@ fn a_reservation_that_is_not_used_is_given_back() {
     let place = Place::new();
     let log = place.create(0);
     for _ in 0..100 {
-        drop(log.reserve(200_000).unwrap());
+        drop(log.reserve(200_000, false).unwrap());
     }
     assert_eq!(log.pressure(), 0.0);
     let limit = (log.capacity() / 4) as usize;
     assert_eq!(
-        log.reserve(limit + 1).err(),
+        log.reserve(limit + 1, false).err(),
         Some(LogError::TooLarge {
             bytes: limit + 1,
             limit
         })
     );
+}
+
+#[test]
+fn who_stands_back_leaves_room_to_others_but_not_for_ever() {
+    let place = Place::new();
+    let log = place.create(0);
+    let kept: Vec<_> = (0..3)
+        .map(|_| log.reserve(log.capacity() as usize / 5, false).unwrap())
+        .collect();
+    // It would fit, and does for those who do not stand back ...
+    drop(log.reserve(1000, false).unwrap());
+    let begin = Instant::now();
+    drop(log.reserve(1000, true).unwrap());
+    assert!(begin.elapsed() >= PATIENCE_BEHIND);
+    assert_eq!(log.waits().count, 1);
+    // ... and for all when there is more room.
+    drop(kept);
+    drop(log.reserve(1000, true).unwrap());
+    assert_eq!(log.waits().count, 1);
 }
 
 #[test]
@@ -290,7 +310,7 @@ fn many_threads_commit_and_all_of_it_is_there() {
             scope.spawn(move || {
                 for number in 0..50 {
                     let payload = payload(thread * 1000 + number, 100);
-                    let room = log.reserve(500).unwrap();
+                    let room = log.reserve(500, false).unwrap();
                     let (start, end) = log.append(room, &payload, |start, end| {
                         // Under the lock LSNs come in order.
                         assert!(order.swap(end.0, Ordering::SeqCst) <= start.0);
@@ -355,7 +375,7 @@ fn a_failed_write_ends_the_log_for_good() {
         "{first}"
     );
     assert_eq!(log.make_durable(end), Err(first.clone()));
-    assert_eq!(log.reserve(1).err(), Some(first));
+    assert_eq!(log.reserve(1, false).err(), Some(first));
 }
 
 /// Opens the log's file on a simulated disk, in both ways.

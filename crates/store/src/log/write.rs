@@ -1,18 +1,24 @@
 //! From memory to the file: one thread writes for all that wait.
 
 use super::circle::BLOCK;
-use super::{Log, LogError, State, WRITE_BYTES_MAX};
+use super::waiter::Waiter;
+use super::{Ahead, Log, LogError, State, WRITE_BYTES_MAX};
 use crate::ids::Lsn;
-use crate::sync::{MutexGuard, yield_now};
+use crate::sync::{Arc, MutexGuard};
 use iolane::{Buffer, Level};
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Before it writes, a thread lets others run for at most this share of the
+/// Before it writes, a thread waits for others for at most this share of the
 /// last write's time ...
 const GATHER_SHARE: u32 = 4;
 /// ... and no longer than this.
 const GATHER_MAX: Duration = Duration::from_micros(50);
+
+/// When so much has gathered, it is written before anybody waits for it: then
+/// the commit of a large transaction has only its rest to write.
+const PLENTY_BYTES: u64 = 256 << 10;
 
 /// How far a write has come when it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +30,19 @@ enum Reach {
 }
 
 impl State {
+    /// After something was appended: must whoever writes ahead be woken?
+    pub(super) fn is_plenty(&mut self) -> bool {
+        let is_plenty = self.ahead == Ahead::Waits && self.unwritten() >= PLENTY_BYTES;
+        if is_plenty {
+            self.ahead = Ahead::Writes;
+        }
+        is_plenty
+    }
+
+    fn unwritten(&self) -> u64 {
+        self.end - self.written
+    }
+
     fn at(&self, reach: Reach) -> u64 {
         match reach {
             Reach::File => self.written,
@@ -57,9 +76,40 @@ impl Log {
         self.bring(lsn, reach)
     }
 
-    fn bring(&self, lsn: Lsn, reach: Reach) -> Result<(), LogError> {
-        let mut state = self.lock();
+    /// Writes what gathers, whenever it is plenty, until the log fails or
+    /// [`end_writing_ahead`](Log::end_writing_ahead) is called. For a thread of
+    /// its own.
+    pub(crate) fn write_ahead(&self) {
         loop {
+            let mut state = self.lock();
+            while state.unwritten() < PLENTY_BYTES
+                && state.ahead != Ahead::Ended
+                && state.failed.is_none()
+            {
+                state.ahead = Ahead::Waits;
+                let waited = self.plenty.wait(state);
+                state = waited.unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.ahead == Ahead::Ended {
+                return;
+            }
+            let end = Lsn(state.end);
+            drop(state);
+            if self.make_written(end).is_err() {
+                // Those who need it are told.
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn end_writing_ahead(&self) {
+        self.lock().ahead = Ahead::Ended;
+        self.plenty.notify_all();
+    }
+
+    fn bring(&self, lsn: Lsn, reach: Reach) -> Result<(), LogError> {
+        loop {
+            let state = self.lock();
             if state.at(reach) >= lsn.0 {
                 return Ok(());
             }
@@ -71,48 +121,49 @@ impl Log {
                 // Of the next write, if this one has begun without it.
                 let next = usize::from(lsn.0 > state.writing_to);
                 let place = (state.turn + next) % 2;
-                state.waiters[place] += 1;
-                state = self.progress[place]
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-                state.waiters[place] -= 1;
+                join(state, place).wait();
+            } else if state.groups[state.turn].len() + 1 >= state.committers {
+                self.write_staged(state, reach);
+            } else if state.gathering.is_some() {
+                let place = state.turn;
+                join(state, place).wait();
             } else {
-                state = self.gather(state);
-                if state.failed.is_some() {
-                    // Meanwhile, and all who wait were told.
-                    state.writing = false;
-                } else {
-                    state = self.write_staged(state, reach);
-                }
+                self.gather(state, reach);
+            }
+            if self.reached[reach as usize].load(Ordering::Acquire) >= lsn.0 {
+                return Ok(());
             }
         }
     }
 
-    /// Lets others run who committed with the last write and will be back, so
+    /// Waits for those who committed with the last write and will be back, so
     /// that one write takes all of them: had it only this thread's record, they
-    /// would wait for it first.
-    fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.writing = true;
-        // Nothing is in this write until it begins.
-        state.writing_to = u64::MAX;
-        let until = Instant::now() + GATHER_MAX.min(state.write_time / GATHER_SHARE);
-        while state.waiters[state.turn] + 1 < state.committers
-            && state.failed.is_none()
-            && Instant::now() < until
-        {
-            drop(state);
-            yield_now();
-            state = self.lock();
+    /// would wait for it first. The last of them writes; this thread does if
+    /// they do not come.
+    fn gather(&self, mut state: MutexGuard<'_, State>, reach: Reach) {
+        let place = state.turn;
+        let patience = GATHER_MAX.min(state.write_time / GATHER_SHARE);
+        let waiter = Arc::new(Waiter::default());
+        state.gathering = Some(Arc::clone(&waiter));
+        state.groups[place].push(Arc::clone(&waiter));
+        drop(state);
+        if waiter.wait_briefly(patience) {
+            return;
         }
-        state
+        let mut state = self.lock();
+        let is_mine = |other: &Arc<Waiter>| Arc::ptr_eq(other, &waiter);
+        if !state.gathering.as_ref().is_some_and(is_mine) || state.failed.is_some() {
+            // Another writes for all who are in the group.
+            drop(state);
+            waiter.wait();
+            return;
+        }
+        state.groups[place].retain(|other| !is_mine(other));
+        self.write_staged(state, reach);
     }
 
     /// Writes what is staged, a part of it when it is much.
-    fn write_staged<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        reach: Reach,
-    ) -> MutexGuard<'a, State> {
+    fn write_staged(&self, mut state: MutexGuard<'_, State>, reach: Reach) {
         let length = state.staged.len().min(WRITE_BYTES_MAX);
         let padded = length.next_multiple_of(BLOCK as usize);
         let from = state.staged_from;
@@ -124,6 +175,8 @@ impl Log {
         }
         writer[..length].copy_from_slice(&state.staged[..length]);
         writer[length..padded].fill(0);
+        state.gathering = None;
+        state.writing = true;
         state.writing_to = from + length as u64;
         drop(state);
         let begin = Instant::now();
@@ -143,7 +196,7 @@ impl Log {
         let mut state = self.lock();
         state.write_time = write_time;
         state.writing = false;
-        state.committers = 1 + state.waiters[0] + state.waiters[1];
+        state.committers = 1 + state.groups[0].len() + state.groups[1].len();
         match result {
             Ok(()) => {
                 state.written = from + length as u64;
@@ -157,17 +210,25 @@ impl Log {
             }
             Err(error) => {
                 self.failed(&mut state, error);
-                return state;
+                return;
             }
         }
-        if state.waiters[state.turn] > 0 {
-            self.progress[state.turn].notify_all();
-        }
+        self.reached[Reach::File as usize].store(state.written, Ordering::Release);
+        self.reached[Reach::Disk as usize].store(state.durable, Ordering::Release);
+        let turn = state.turn;
+        let group = std::mem::take(&mut state.groups[turn]);
+        state.turn = 1 - turn;
         // One of those who wait for the next write carries it out.
-        state.turn = 1 - state.turn;
-        if state.waiters[state.turn] > 0 {
-            self.progress[state.turn].notify_one();
-        }
-        state
+        let next = state.groups[1 - turn].pop();
+        // Whoever is woken may take the processor at once, and needs the lock.
+        drop(state);
+        next.iter().chain(&group).for_each(|waiter| waiter.tell());
     }
+}
+
+/// A waiter in a group, for after the lock.
+fn join(mut state: MutexGuard<'_, State>, place: usize) -> Arc<Waiter> {
+    let waiter = Arc::new(Waiter::default());
+    state.groups[place].push(Arc::clone(&waiter));
+    waiter
 }

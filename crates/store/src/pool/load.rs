@@ -5,7 +5,7 @@ use super::{PageReading, Pool, count};
 use crate::access::PagesError;
 use crate::ids::PageId;
 use crate::policy::Role;
-use crate::stream::acting;
+use crate::stream::{acting, waiting_level};
 use iolane::{Buffer, Completion};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ impl Pool {
     /// promoted.
     pub(crate) fn load(&self, id: PageId) -> Result<(), PagesError> {
         let role = acting();
-        if self.files.policy.level(role) > self.files.policy.level(Role::Read) {
+        if self.files.policy.stands_back(role) {
             self.load_quietly(id, role)
         } else {
             self.load_at_once(id, role)
@@ -56,7 +56,7 @@ impl Pool {
                     Turn::Ended(result) => break result,
                     Turn::Finish(pending) => {
                         self.ahead.fetch_sub(1, Ordering::Relaxed);
-                        pending.promote(self.files.policy.level(role));
+                        pending.promote(waiting_level(&self.files.policy, role));
                         break self.arrived(id, &reading, pending.wait());
                     }
                 },
@@ -120,7 +120,7 @@ impl Pool {
             let is_near = |page| matches!(self.table.get(page), Some(Entry::Resident(_)));
             self.guesses.had_to_read(id, is_near);
         }
-        let level = self.files.policy.level(role);
+        let level = waiting_level(&self.files.policy, role);
         let result = file.read_at(&mut buffer, self.files.offset(id), level);
         self.arrived(id, reading, Completion { result, buffer })
     }

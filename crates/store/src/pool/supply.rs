@@ -10,6 +10,7 @@ use super::replacement::Attempt;
 use super::table::Entry;
 use super::{Pool, count};
 use crate::access::PagesError;
+use crate::stream::acting;
 use crate::waits::{WaitStatistics, Waits};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +25,9 @@ const TRIES: usize = 64;
 /// How long a thread that waits for a frame sleeps before it looks again
 /// itself: a page may have become evictable without anyone noticing.
 const WAIT: Duration = Duration::from_millis(5);
+/// How long those who stand back leave the last free frames to others before
+/// they hurry the flusher like everybody: for each page that they need.
+const PATIENCE_BEHIND: Duration = Duration::from_millis(5);
 /// Share of the pool that pages pinned for good may take.
 const PINNED_SHARE: usize = 4;
 
@@ -106,22 +110,30 @@ impl Pool {
     /// The caller holds no latch.
     pub(crate) fn take(&self, wanted: usize) -> Result<Vec<u32>, PagesError> {
         debug_assert!(wanted <= self.take_max());
+        // Until then it hurries nobody and leaves the last free frames.
+        let mut patient_until = self
+            .files
+            .policy
+            .stands_back(acting())
+            .then(|| Instant::now() + PATIENCE_BEHIND);
         let mut since = None;
         let taken = loop {
             if let Err(error) = self.failure.check() {
                 break Err(error);
             }
-            if let Some(frames) = self.try_take(wanted, 0) {
+            patient_until = patient_until.filter(|until| Instant::now() < *until);
+            let spare = patient_until.map_or(0, |_| self.supply.low / 2);
+            if let Some(frames) = self.try_take(wanted, spare) {
                 break Ok(frames);
             }
-            if since.is_none() {
+            if patient_until.is_none() && since.is_none() {
                 since = Some(Instant::now());
                 count(&self.counters.frame_waits);
                 self.supply.waiting.fetch_add(1, Ordering::AcqRel);
             }
             self.supply.wake_flusher();
             let mut free = self.supply.free.lock();
-            if free.len() < wanted {
+            if free.len() < wanted + spare {
                 self.supply.more.wait_for(&mut free, WAIT);
             }
         };

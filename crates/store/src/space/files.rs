@@ -74,12 +74,13 @@ pub(crate) fn create_file(
         .map_err(StoreError::from)
         .and_then(|file| {
             let file = file.tagged(tag(Role::Space, FileClass::Data));
-            let mut buffer = Buffer::new(page_bytes);
-            for (number, page) in head.first_pages().iter().enumerate() {
-                buffer.copy_from_slice(page);
-                header::seal(&mut buffer);
-                file.write_at(&buffer, (number * page_bytes) as u64, Level::Foreground)?;
+            let pages = head.first_pages();
+            let mut buffer = Buffer::new(pages.len() * page_bytes);
+            for (place, page) in buffer.chunks_exact_mut(page_bytes).zip(&pages) {
+                place.copy_from_slice(page);
+                header::seal(place);
             }
+            file.write_at(&buffer, 0, Level::Foreground)?;
             file.sync(Level::Foreground)?;
             Ok(())
         });
@@ -240,6 +241,11 @@ impl Core {
         let head = new_header(space, name, self.pool.page_bytes(), self.store);
         let names = &*self.names;
         let file = create_file(&self.engine, names, &self.directory, self.direct, &head)?;
+        if let Err(error) = self.pool.files.protection.expect(&file) {
+            let removed = self.names.remove(&path);
+            removed.map_err(|source| StoreError::system(&path, source))?;
+            return Err(error);
+        }
         self.pool.files.add(space, file);
         self.open_space(space, name.to_owned())?;
         Ok(space)

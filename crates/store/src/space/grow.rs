@@ -16,8 +16,10 @@ use std::sync::Arc;
 
 /// A file grows by this share of its size ...
 const GROW_SHARE: u32 = 16;
-/// ... while a load fills it, by as much again ...
-const GROW_SHARE_OF_MANY: u32 = 1;
+/// ... while a load fills it, by what that needs; if nobody knows, by a larger
+/// one, as it is synced each time: what is not used when the load ends is on the
+/// disk for nothing ...
+const GROW_SHARE_OF_MANY: u32 = 8;
 /// ... but by no more than this at once: whoever asked waits for it.
 const GROW_BYTES_MAX: u64 = 64 << 20;
 /// Most pages of a file: the last number of a whole group.
@@ -58,17 +60,28 @@ impl Core {
         segment: u32,
         count: u32,
     ) -> Result<Vec<u32>, PagesError> {
-        self.take_pages_growing(space, segment, count, GROW_SHARE)
+        let wanted = |size| share_of(size, GROW_SHARE);
+        self.take_pages_growing(space, segment, count, wanted)
     }
 
-    /// The same for a load, which will take many more.
+    /// The same for a load, which will take many more: so many, about, if that
+    /// is known.
     pub(crate) fn take_pages_of_many(
         &self,
         space: &Arc<Space>,
         segment: u32,
         count: u32,
+        more: Option<u64>,
     ) -> Result<Vec<u32>, PagesError> {
-        self.take_pages_growing(space, segment, count, GROW_SHARE_OF_MANY)
+        let wanted = |size| match more {
+            None => share_of(size, GROW_SHARE_OF_MANY),
+            Some(more) => {
+                let more = more.min(u64::from(PAGES_MAX)) as u32;
+                more.next_multiple_of(EXTENT_PAGES)
+                    .max(share_of(size, GROW_SHARE))
+            }
+        };
+        self.take_pages_growing(space, segment, count, wanted)
     }
 
     fn take_pages_growing(
@@ -76,7 +89,7 @@ impl Core {
         space: &Arc<Space>,
         segment: u32,
         count: u32,
-        share: u32,
+        wanted: impl Fn(u32) -> u32,
     ) -> Result<Vec<u32>, PagesError> {
         if !space.map.lock().has_segment(segment) {
             return Err(PagesError::NoSpace {
@@ -93,7 +106,7 @@ impl Core {
             match taken {
                 Some(page) => pages.push(page),
                 None => {
-                    if let Err(error) = self.grow_by_share(space, size, share) {
+                    if let Err(error) = self.grow_by(space, size, wanted(size)) {
                         let mut map = space.map.lock();
                         for page in pages {
                             map.give(Some(segment), page);
@@ -108,16 +121,16 @@ impl Core {
 
     /// Makes a file longer, unless it is longer than `size` pages already.
     pub(crate) fn grow(&self, space: &Arc<Space>, size: u32) -> Result<(), PagesError> {
-        self.grow_by_share(space, size, GROW_SHARE)
+        self.grow_by(space, size, share_of(size, GROW_SHARE))
     }
 
-    fn grow_by_share(&self, space: &Arc<Space>, size: u32, share: u32) -> Result<(), PagesError> {
+    fn grow_by(&self, space: &Arc<Space>, size: u32, wanted: u32) -> Result<(), PagesError> {
         let _one_at_a_time = space.growth.lock();
         if space.map.lock().size_pages() > size {
             return Ok(());
         }
         let bytes_max = GROW_BYTES_MAX / self.pool.page_bytes() as u64;
-        let wanted = (size / share / EXTENT_PAGES * EXTENT_PAGES)
+        let wanted = wanted
             .min(bytes_max as u32)
             .clamp(EXTENT_PAGES, (PAGES_MAX - size).max(EXTENT_PAGES));
         if size >= PAGES_MAX {
@@ -204,4 +217,9 @@ impl Core {
         mini.commit();
         Ok(())
     }
+}
+
+/// So much of `size` pages, in whole extents.
+fn share_of(size: u32, share: u32) -> u32 {
+    size / share / EXTENT_PAGES * EXTENT_PAGES
 }

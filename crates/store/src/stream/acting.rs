@@ -1,13 +1,63 @@
-//! For which role a thread reads the pages that it waits for.
+//! For which role a thread reads the pages that it waits for, and how urgently.
 //!
 //! Those who wait are deep below those who know what it is for, and a thread
 //! does one thing at a time.
 
-use crate::policy::Role;
+use crate::policy::{IoPolicy, Role};
+use iolane::Level;
 use std::cell::Cell;
 
 thread_local! {
     static ROLE: Cell<Role> = const { Cell::new(Role::Read) };
+    static RANGE: Cell<Range> = const { Cell::new(Range::Outside) };
+}
+
+/// Whether a thread is on its way through a range.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Range {
+    Outside,
+    /// What it needs is not read ahead, as nothing was missing.
+    Within,
+    /// It waits for the first of many pages that a stream asked for.
+    Ahead,
+}
+
+/// Until it is dropped, its thread goes through a range.
+pub(crate) struct InRange {
+    before: Range,
+}
+
+/// From now on this thread goes through a range.
+pub(crate) fn in_range() -> InRange {
+    InRange {
+        before: RANGE.replace(Range::Within),
+    }
+}
+
+/// A stream reads ahead of this thread, which has to wait for a page.
+pub(super) fn waits_ahead() {
+    if RANGE.get() == Range::Within {
+        RANGE.set(Range::Ahead);
+    }
+}
+
+/// How urgent it is what this thread waits for.
+///
+/// Who has a window of pages on their way pays with throughput, not with the
+/// latency of one of them. If each of its waits counted as a query's, the
+/// device would keep a small window for its sake, and the stream to that.
+pub(crate) fn waiting_level(policy: &IoPolicy, role: Role) -> Level {
+    let level = policy.level(role);
+    match RANGE.get() {
+        Range::Ahead => level.max(Level::Normal),
+        Range::Outside | Range::Within => level,
+    }
+}
+
+impl Drop for InRange {
+    fn drop(&mut self) {
+        RANGE.set(self.before);
+    }
 }
 
 /// Until it is dropped, its thread reads for another role.
@@ -37,6 +87,22 @@ impl Drop for Acting {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_a_stream_waits_less_urgently_within_its_range() {
+        let policy = IoPolicy::AGGRESSIVE;
+        let level = || waiting_level(&policy, Role::Read);
+        // The pages of a long value, which a query wants.
+        waits_ahead();
+        assert_eq!(level(), Level::Foreground);
+        let range = in_range();
+        assert_eq!(level(), Level::Foreground);
+        waits_ahead();
+        assert_eq!(level(), Level::Normal);
+        assert_eq!(waiting_level(&policy, Role::Backup), Level::Background);
+        drop(range);
+        assert_eq!(level(), Level::Foreground);
+    }
 
     #[test]
     fn a_thread_acts_for_one_role_at_a_time() {

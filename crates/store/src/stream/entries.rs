@@ -4,7 +4,7 @@
 //! from the branches of the table, and read in batches. The rows come in the
 //! order of the index all the same.
 
-use super::{BEGIN_ROWS, LeafAhead, Next, PageStream, Source};
+use super::{BEGIN_ROWS, LeafAhead, More, Next, PageStream, Source};
 use crate::access::Pages;
 use crate::attempt::Interrupt;
 use crate::ids::PageId;
@@ -19,8 +19,9 @@ use std::sync::Arc;
 const CHUNK: usize = 16;
 /// Entries that wait for their rows, at most: many may share a leaf.
 const ENTRIES_MAX: usize = 4096;
-/// Leaves of the index to begin with: each has hundreds of entries.
-const BEGIN_LEAVES: usize = 4;
+/// Of these, such as wait for branches: they are asked for in parallel, and so
+/// many reads are more than devices carry out at a time.
+const UNNAMED_MAX: usize = 256;
 
 /// An entry of a secondary index.
 pub(crate) struct Entry {
@@ -30,6 +31,8 @@ pub(crate) struct Entry {
     pub(crate) key_at: usize,
     /// Leaf in which the row was to be found when it was looked for.
     leaf: Option<PageId>,
+    /// That leaf was named, and counts this entry.
+    is_named: bool,
 }
 
 struct EntrySource<'p, P> {
@@ -40,10 +43,15 @@ struct EntrySource<'p, P> {
     leaves: LeafAhead<'p, P>,
     /// Collected, the next one first.
     entries: VecDeque<Entry>,
-    /// How many entries of which leaf are collected.
+    /// Of these, the leaves of the first so many have been named. They are named
+    /// in the order of the entries: pages that are needed later would take the
+    /// places of those that are needed now, which their reader then reads one
+    /// by one.
+    named: usize,
+    /// How many entries of which leaf are named, and not done with.
     wanted: HashMap<PageId, u32>,
-    /// Entries without a leaf from there on.
-    unresolved: bool,
+    /// The branch that the first of the others waits for.
+    stuck_at: Option<PageId>,
     /// The leaf of the index that collecting has stopped at.
     stopped_at: Option<PageId>,
     /// What collecting has met; told when all before it is used up.
@@ -57,6 +65,7 @@ impl<P: Pages> EntrySource<'_, P> {
             bytes: bytes.to_vec(),
             key_at,
             leaf: None,
+            is_named: false,
         })
     }
 
@@ -93,49 +102,88 @@ impl<P: Pages> EntrySource<'_, P> {
         false
     }
 
-    /// Finds the leaf of an entry. `false`: a branch is missing.
-    fn resolve(&mut self, at: usize, next: &mut Next) -> bool {
+    /// Finds the leaf of an entry. Returns the branch that is missing for it.
+    fn find_leaf(&mut self, at: usize, next: &mut Next) -> Option<PageId> {
         let entry = &mut self.entries[at];
+        if entry.leaf.is_some() {
+            return None;
+        }
         let key = &entry.bytes[entry.key_at..];
         match self.table.rows.leaf_number(self.pages, key) {
-            Ok(leaf) => {
-                entry.leaf = Some(leaf);
+            Ok(leaf) => entry.leaf = Some(leaf),
+            Err(Interrupt::Miss(miss)) => {
+                if !next.branches.contains(&miss.0) {
+                    next.branches.push(miss.0);
+                }
+                return Some(miss.0);
+            }
+            // Whoever reads the row is told.
+            Err(Interrupt::Error(_)) => {}
+        }
+        None
+    }
+
+    /// Names leaves up to the first entry whose branch is missing.
+    fn name(&mut self, next: &mut Next) {
+        let before = self.stuck_at.take();
+        while self.named < self.entries.len() {
+            self.stuck_at = self.find_leaf(self.named, next);
+            if self.stuck_at.is_some() {
+                break;
+            }
+            let entry = &mut self.entries[self.named];
+            self.named += 1;
+            if let Some(leaf) = entry.leaf {
+                entry.is_named = true;
                 let wanted = self.wanted.entry(leaf).or_default();
                 *wanted += 1;
                 if *wanted == 1 {
                     next.pages.push(leaf);
                 }
-                true
             }
-            Err(Interrupt::Miss(miss)) => {
-                if !next.branches.contains(&miss.0) {
-                    next.branches.push(miss.0);
-                }
-                false
-            }
-            // Whoever reads the row is told.
-            Err(Interrupt::Error(_)) => true,
         }
+        if before.is_some() && self.stuck_at.is_some() && self.stuck_at != before {
+            // What came may lead to other branches that the rest needs.
+            for at in self.named + 1..self.entries.len() {
+                self.find_leaf(at, next);
+            }
+        }
+    }
+
+    /// Collects some more entries. Returns whether there were any.
+    fn collect_some(&mut self, next: &mut Next) -> bool {
+        for count in 0..CHUNK {
+            let is_enough =
+                self.entries.len() >= ENTRIES_MAX || self.entries.len() >= self.named + UNNAMED_MAX;
+            if self.failed.is_some() || is_enough || !self.collect(next) {
+                return count > 0;
+            }
+            if self.stuck_at.is_some() {
+                // It waits for its turn, but not its branch.
+                self.find_leaf(self.entries.len() - 1, next);
+            } else {
+                self.name(next);
+            }
+        }
+        true
+    }
+
+    /// The next of those collected.
+    fn pop(&mut self) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        self.named = self.named.saturating_sub(1);
+        Some(entry)
     }
 }
 
 impl<P: Pages> Source for EntrySource<'_, P> {
-    fn more(&mut self, next: &mut Next) -> bool {
-        if self.unresolved {
-            self.unresolved = false;
-            for at in 0..self.entries.len() {
-                if self.entries[at].leaf.is_none() {
-                    self.unresolved |= !self.resolve(at, next);
-                }
-            }
+    fn more(&mut self, next: &mut Next, _ahead: usize) -> More {
+        self.name(next);
+        match self.collect_some(next) || !next.pages.is_empty() {
+            true => More::Found,
+            // Its consumer tells when there is no more.
+            false => More::NotNow,
         }
-        for _ in 0..CHUNK {
-            if self.failed.is_some() || self.entries.len() >= ENTRIES_MAX || !self.collect(next) {
-                break;
-            }
-            self.unresolved |= !self.resolve(self.entries.len() - 1, next);
-        }
-        true
     }
 }
 
@@ -179,10 +227,11 @@ impl<'p, P: Pages> EntryRows<'p, P> {
                 table,
                 index,
                 cursor,
-                leaves: LeafAhead::new(pages, leaves, BEGIN_LEAVES),
+                leaves: LeafAhead::of_entries(pages, leaves),
                 entries: VecDeque::new(),
+                named: 0,
                 wanted: HashMap::new(),
-                unresolved: false,
+                stuck_at: None,
                 stopped_at: None,
                 failed: None,
             }),
@@ -196,7 +245,7 @@ impl<'p, P: Pages> EntryRows<'p, P> {
             State::Ahead(stream) => &mut stream.source,
             State::Changing => return Ok(None),
         };
-        if let Some(entry) = source.entries.pop_front() {
+        if let Some(entry) = source.pop() {
             return Ok(Some(entry));
         }
         match source.failed.take() {
@@ -230,7 +279,8 @@ impl<'p, P: Pages> EntryRows<'p, P> {
         let State::Ahead(stream) = &mut self.state else {
             return;
         };
-        let Some(leaf) = entry.leaf else {
+        let named = entry.leaf.filter(|_| entry.is_named);
+        let Some(leaf) = named else {
             stream.passed();
             return;
         };

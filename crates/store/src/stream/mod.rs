@@ -24,7 +24,7 @@ mod leaves;
 mod offered;
 mod share;
 
-pub(crate) use acting::{acting, acting_as};
+pub(crate) use acting::{Acting, acting, acting_as, in_range, waiting_level};
 pub(crate) use entries::{Entry, EntryRows};
 pub(crate) use guess::Guesses;
 pub(crate) use leaves::LeafAhead;
@@ -43,9 +43,10 @@ use std::collections::VecDeque;
 pub(crate) const BEGIN_EXTENTS: usize = 2 * EXTENT_PAGES as usize;
 /// What they let a range of a secondary index begin with.
 pub(crate) const BEGIN_ROWS: usize = 16;
-/// Distances between which it may be that a stream asks its source and finds
-/// nothing to submit.
-const ASKS_MAX: usize = 4;
+/// Questions to a source in one go: for entries of an index so many chunks.
+const ASKS_MAX: usize = 16;
+/// Part of a stream's limit that one within another has.
+const WITHIN_SHARE: usize = 8;
 
 /// The part of an open store that reads ahead.
 #[derive(Clone, Copy)]
@@ -69,8 +70,20 @@ pub(crate) struct Next {
 
 /// Knows which pages come next.
 pub(crate) trait Source {
-    /// Appends what it knows without waiting. `false`: there is no more.
-    fn more(&mut self, next: &mut Next) -> bool;
+    /// Appends what it knows without waiting, and the branches that it needs to
+    /// name about `ahead` pages more, so that these come in time.
+    fn more(&mut self, next: &mut Next, ahead: usize) -> More;
+}
+
+/// What a source has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum More {
+    /// It knew something, and may know more.
+    Found,
+    /// Nothing before a branch or its consumer has come.
+    NotNow,
+    /// There is no more.
+    Ended,
 }
 
 /// Reads what a [`Source`] names ahead of whoever goes through it. Dropped, it
@@ -78,6 +91,8 @@ pub(crate) trait Source {
 pub(crate) struct PageStream<'p, S> {
     ahead: ReadAhead<'p>,
     role: Role,
+    /// It serves another stream, and has no part of its own.
+    is_within: bool,
     pub(crate) source: S,
     ended: bool,
     /// Named and not asked for.
@@ -91,10 +106,21 @@ pub(crate) struct PageStream<'p, S> {
 
 impl<'p, S: Source> PageStream<'p, S> {
     pub(crate) fn new(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
-        ahead.0.streams.begin(role);
+        Self::begin(ahead, role, begin, source, false)
+    }
+
+    /// One that names to another stream what that needs to go on. If it took as
+    /// much as that, a range of an index would have half of what is its due.
+    pub(crate) fn within(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
+        Self::begin(ahead, role, begin, source, true)
+    }
+
+    fn begin(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S, is_within: bool) -> Self {
+        ahead.0.streams.begin(role, is_within);
         PageStream {
             ahead,
             role,
+            is_within,
             source,
             ended: false,
             known: VecDeque::new(),
@@ -124,6 +150,10 @@ impl<'p, S: Source> PageStream<'p, S> {
         if let Some(at) = self.window.iter().position(|(id, _)| *id == page) {
             let passed = self.window.remove(at);
             self.ahead.0.pool.give_up(passed);
+        } else if let Some(at) = self.known.iter().position(|&id| id == page) {
+            // It was in memory. Asked for now it would stay in the window, as
+            // nobody comes there again.
+            self.known.remove(at);
         }
         self.passed();
     }
@@ -137,6 +167,7 @@ impl<'p, S: Source> PageStream<'p, S> {
     /// The consumer has to wait for a page, which it reads by itself unless it
     /// is on its way.
     pub(crate) fn waits_for(&mut self, page: PageId) {
+        acting::waits_ahead();
         if self.window.iter().any(|(id, _)| *id == page) {
             let limit = self.limit();
             self.distance.waited(limit);
@@ -147,7 +178,11 @@ impl<'p, S: Source> PageStream<'p, S> {
 
     fn limit(&self) -> usize {
         let space = self.window.back().map(|(id, _)| id.space);
-        self.ahead.0.streams.limit(&self.ahead.0.pool, space)
+        let limit = self.ahead.0.streams.limit(&self.ahead.0.pool, space);
+        match self.is_within {
+            true => (limit / WITHIN_SHARE).max(1),
+            false => limit,
+        }
     }
 
     /// Asks for more pages when a good part of the distance is used up. What
@@ -163,26 +198,28 @@ impl<'p, S: Source> PageStream<'p, S> {
             return;
         }
         let wanted = distance - self.window.len();
-        // A distance more is known, so that the branch behind comes in time.
-        for _ in 0..ASKS_MAX {
-            if self.ended || self.known.len() >= wanted + distance {
-                break;
-            }
-            if !self.ask(but) {
-                break;
-            }
-        }
+        self.learn(wanted, distance, but);
         self.submit(wanted, but);
+        // A distance more is known, so that the branch behind comes in time.
+        self.learn(distance, distance, but);
     }
 
     fn is_through(&self) -> bool {
         self.ended && self.known.is_empty()
     }
 
-    /// Asks the source. Returns whether it knew something.
-    fn ask(&mut self, but: Option<PageId>) -> bool {
-        self.ended = !self.source.more(&mut self.next);
-        let found = !self.next.pages.is_empty();
+    /// Asks the source until so many pages are known that were not asked for.
+    fn learn(&mut self, pages: usize, ahead: usize, but: Option<PageId>) {
+        for _ in 0..ASKS_MAX {
+            if self.ended || self.known.len() >= pages || self.ask(ahead, but) != More::Found {
+                return;
+            }
+        }
+    }
+
+    fn ask(&mut self, ahead: usize, but: Option<PageId>) -> More {
+        let more = self.source.more(&mut self.next, ahead);
+        self.ended = more == More::Ended;
         self.known.extend(self.next.pages.drain(..));
         self.next.branches.retain(|&branch| Some(branch) != but);
         if !self.next.branches.is_empty() {
@@ -191,7 +228,7 @@ impl<'p, S: Source> PageStream<'p, S> {
             self.ahead.0.streams.read(self.role, begun.reads);
             self.next.branches.clear();
         }
-        found
+        more
     }
 
     fn submit(&mut self, wanted: usize, but: Option<PageId>) {
@@ -217,6 +254,6 @@ impl<'p, S: Source> PageStream<'p, S> {
 impl<S> Drop for PageStream<'_, S> {
     fn drop(&mut self) {
         self.ahead.0.pool.give_up(self.window.drain(..));
-        self.ahead.0.streams.end(self.role);
+        self.ahead.0.streams.end(self.role, self.is_within);
     }
 }

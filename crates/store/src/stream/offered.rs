@@ -1,6 +1,6 @@
 //! Pages whose numbers are known beforehand.
 
-use super::{Next, PageStream, ReadAhead, Source};
+use super::{More, Next, PageStream, ReadAhead, Source};
 use crate::ids::PageId;
 use crate::policy::Role;
 use std::collections::VecDeque;
@@ -10,9 +10,12 @@ use std::collections::VecDeque;
 pub(crate) struct Offered(VecDeque<PageId>);
 
 impl Source for Offered {
-    fn more(&mut self, next: &mut Next) -> bool {
+    fn more(&mut self, next: &mut Next, _ahead: usize) -> More {
+        if self.0.is_empty() {
+            return More::NotNow;
+        }
         next.pages.extend(self.0.drain(..));
-        true
+        More::Found
     }
 }
 

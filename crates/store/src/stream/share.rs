@@ -52,15 +52,18 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn begin(&self, role: Role) {
-        self.running.fetch_add(1, Ordering::Relaxed);
+    /// One `within` another shares with that.
+    pub(super) fn begin(&self, role: Role, within: bool) {
+        self.running
+            .fetch_add(usize::from(!within), Ordering::Relaxed);
         let counters = &self.roles[role.index()];
         counters.running.fetch_add(1, Ordering::Relaxed);
         counters.begun.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn end(&self, role: Role) {
-        self.running.fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn end(&self, role: Role, within: bool) {
+        self.running
+            .fetch_sub(usize::from(!within), Ordering::Relaxed);
         let counters = &self.roles[role.index()];
         counters.running.fetch_sub(1, Ordering::Relaxed);
     }

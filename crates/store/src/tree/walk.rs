@@ -63,6 +63,19 @@ impl Tree {
 }
 
 impl Leaves {
+    /// The branches right above those leaves that have not been named.
+    pub(crate) fn branches(&self) -> Leaves {
+        Leaves {
+            tree: self.tree,
+            direction: self.direction,
+            lower: self.lower.clone(),
+            upper: self.upper.clone(),
+            level: self.level + 1,
+            fences: Fences::default(),
+            done: self.done,
+        }
+    }
+
     /// Appends the leaves below the next branch: up to some hundreds or
     /// thousands, as many as a branch has children. `false` behind the last.
     /// Does not wait.

@@ -30,6 +30,15 @@ pub enum Error {
         /// The table.
         table: String,
     },
+    /// A row of a range was to get another primary key.
+    #[error(
+        "table {table}: a row was to get another primary key: delete it and insert the new one \
+         when the range is over"
+    )]
+    KeyChanged {
+        /// The table.
+        table: String,
+    },
     /// A lock was not given. After a deadlock the transaction has been rolled
     /// back.
     #[error(transparent)]

@@ -12,10 +12,11 @@ mod queue;
 mod tests;
 
 use crate::sync::{Arc, Mutex, lock};
+use foldhash::fast::RandomState;
 use graph::WaitGraph;
 use queue::{Queue, Waiter};
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -41,7 +42,7 @@ pub struct LockName {
     /// Which index.
     pub index: u64,
     /// Which key in it.
-    pub key: Box<[u8]>,
+    pub key: Arc<[u8]>,
 }
 
 /// Why a lock was not given.
@@ -62,9 +63,12 @@ pub enum LockError {
     TooMany(usize),
 }
 
+/// Found by hashes, of which each lock takes several.
+type ByName<V> = HashMap<LockName, V, RandomState>;
+
 /// The row locks of a store. Shared by threads.
 pub struct LockTable {
-    shards: Vec<Mutex<HashMap<LockName, Queue>>>,
+    shards: Vec<Mutex<ByName<Queue>>>,
     hasher: RandomState,
     graph: Mutex<WaitGraph>,
     held: AtomicUsize,
@@ -75,15 +79,15 @@ pub struct LockTable {
 pub struct TrxLocks<'a> {
     table: &'a LockTable,
     trx: TrxId,
-    held: HashMap<LockName, LockMode>,
+    held: ByName<LockMode>,
 }
 
 impl LockTable {
     /// A table for at most `held_max` locks at a time.
     pub fn new(held_max: usize) -> LockTable {
         LockTable {
-            shards: (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect(),
-            hasher: RandomState::new(),
+            shards: (0..SHARDS).map(|_| Mutex::new(ByName::default())).collect(),
+            hasher: RandomState::default(),
             graph: Mutex::new(WaitGraph::default()),
             held: AtomicUsize::new(0),
             held_max,
@@ -95,7 +99,7 @@ impl LockTable {
         TrxLocks {
             table: self,
             trx,
-            held: HashMap::new(),
+            held: ByName::default(),
         }
     }
 
@@ -104,14 +108,14 @@ impl LockTable {
         self.held.load(Ordering::Relaxed)
     }
 
-    fn shard(&self, name: &LockName) -> &Mutex<HashMap<LockName, Queue>> {
+    fn shard(&self, name: &LockName) -> &Mutex<ByName<Queue>> {
         let hash = self.hasher.hash_one(name);
         &self.shards[hash as usize % SHARDS]
     }
 
     /// After somebody has left a queue: lets those go on who can, and notes
     /// whom the others still wait for.
-    fn go_on(&self, queues: &mut HashMap<LockName, Queue>, name: &LockName) {
+    fn go_on(&self, queues: &mut ByName<Queue>, name: &LockName) {
         let Some(queue) = queues.get_mut(name) else {
             return;
         };

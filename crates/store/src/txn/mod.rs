@@ -18,12 +18,13 @@
 //! | `views` | who sees what: numbers, views |
 //! | `version`, `change` | a version's bytes; how one replaces another |
 //! | `read`, `range` | rows, and ranges of rows, as a view sees them |
-//! | `write` | insert, update, delete |
+//! | `write`, `change_range` | insert, update, delete; the rows of a range |
 //! | `secondary` | entries of secondary indexes |
 //! | `rollback`, `purge` | undoing; taking away what nobody sees |
 //! | `locks` | row locks, deadlocks |
 
 mod change;
+mod change_range;
 mod error;
 pub mod locks;
 mod purge;
@@ -38,10 +39,11 @@ pub(crate) mod version;
 mod views;
 mod write;
 
+pub use change_range::RowChange;
 pub use error::Error;
 pub use range::Rows;
 pub use transaction::{Durability, Savepoint, Transaction};
 
-pub(crate) use purge::Purge;
+pub(crate) use purge::{PURGE_RECORDS, Purge};
 pub(crate) use secondary::EntryLocks;
 pub(crate) use views::{OpenView, View, Views};

@@ -28,6 +28,10 @@ use std::time::Duration;
 /// Undo pages that one mini-transaction frees.
 const PAGES_FREED_MAX: usize = 16;
 
+/// Undo records that are eaten in one go: each looks at all versions of its row
+/// that were made since the go began.
+pub(crate) const PURGE_RECORDS: usize = 1000;
+
 /// So many transactions end before whoever eats is woken before its time.
 const ENDED_BEFORE_WAKING: u64 = 1000;
 
@@ -110,6 +114,20 @@ impl Purge {
             .values()
             .map(|slot| slot.ended.len())
             .sum()
+    }
+
+    /// The commit number of the one that ended last; 0 if there is none.
+    pub(crate) fn last(&self) -> u64 {
+        let slots = self.slots.lock();
+        let lasts = slots
+            .values()
+            .filter_map(|eaten| eaten.ended.back().copied());
+        lasts.max().unwrap_or_default()
+    }
+
+    /// Is there any with this number or a lower one?
+    pub(crate) fn is_any_up_to(&self, number: u64) -> bool {
+        self.first().is_some_and(|(_, first)| first <= number)
     }
 
     /// The slot with the transaction that ended first.

@@ -6,7 +6,7 @@ use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::page_store::PageStore;
 use crate::policy::Role;
-use crate::stream::{BEGIN_EXTENTS, Entry, EntryRows, LeafAhead, acting_as};
+use crate::stream::{BEGIN_EXTENTS, Entry, EntryRows, LeafAhead, in_range};
 use crate::table::Table;
 use crate::tree::{Cursor, Direction};
 use std::ops::{Bound, RangeBounds};
@@ -42,19 +42,35 @@ impl<'s, B: Backing> Transaction<'s, B> {
         bounds: impl RangeBounds<[Value]>,
         direction: Direction,
     ) -> Result<Rows<'t, 's, B>, Error> {
+        let (table, cursor, ahead) = self.begin_range(table, &bounds, direction)?;
+        Ok(self.rows(table, Way::Rows(Box::new((cursor, ahead)))))
+    }
+
+    /// A table, a cursor over its rows in `bounds`, and what reads ahead of it.
+    pub(super) fn begin_range(
+        &mut self,
+        table: &str,
+        bounds: &impl RangeBounds<[Value]>,
+        direction: Direction,
+    ) -> Result<(Arc<Table>, Cursor, LeafAhead<'s, B>), Error> {
         self.check_open()?;
         let table = self.table(table)?;
         let columns = &table.key_columns;
-        let (lower, upper) = encode_bounds(&table, "primary key", columns, &bounds)?;
+        let (lower, upper) = encode_bounds(&table, "primary key", columns, bounds)?;
         let cursor = table
             .rows
             .cursor(as_slice(&lower), as_slice(&upper), direction);
-        let role = match self.role {
-            Role::Read => Role::Scan,
+        let system = self.system;
+        let ahead = LeafAhead::new(&system.backing, self.ahead_as(Role::Scan), BEGIN_EXTENTS);
+        Ok((table, cursor, ahead))
+    }
+
+    /// For which role is read ahead: a query's reads have names of their own.
+    fn ahead_as(&self, role: Role) -> Role {
+        match self.role {
+            Role::Read => role,
             other => other,
-        };
-        let ahead = LeafAhead::new(&self.system.backing, role, BEGIN_EXTENTS);
-        Ok(self.rows(table, Way::Rows(Box::new((cursor, ahead)))))
+        }
     }
 
     /// The same in the order of a secondary index, and with bounds of its
@@ -78,10 +94,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
             .tree
             .cursor(as_slice(&lower), as_slice(&upper), direction);
         let backing = &self.system.backing;
-        let role = match self.role {
-            Role::Read => Role::Index,
-            other => other,
-        };
+        let role = self.ahead_as(Role::Index);
         let entries = EntryRows::new(backing, Arc::clone(&table), position, cursor, role);
         Ok(self.rows(table, Way::Entries(position, Box::new(entries))))
     }
@@ -134,7 +147,8 @@ fn encode_bounds(
 impl<B: Backing> Rows<'_, '_, B> {
     fn advance(&mut self) -> Result<Option<Row>, Error> {
         let (transaction, table) = (self.transaction, &self.table);
-        let _reads = (transaction.role != Role::Read).then(|| acting_as(transaction.role));
+        let _range = in_range();
+        let _acting = transaction.acting();
         match &mut self.way {
             Way::Rows(rows) => {
                 let (cursor, ahead) = &mut **rows;

@@ -126,6 +126,7 @@ impl<B: Backing> Transaction<'_, B> {
         let index = self.table_index(table)?;
         let key = self.tables[index].primary_key(key)?;
         self.look();
+        let _acting = self.acting();
         self.seen(&self.tables[index], &key)
     }
 

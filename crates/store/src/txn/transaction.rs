@@ -8,6 +8,7 @@ use crate::backing::Backing;
 use crate::ids::Lsn;
 use crate::page_store::PageStore;
 use crate::policy::Role;
+use crate::stream::{Acting, acting_as};
 use crate::system::System;
 use crate::table::Table;
 use crate::undo::record::{Body, Record};
@@ -100,6 +101,12 @@ impl<'s, B: Backing> Transaction<'s, B> {
             ended: false,
             role,
         }
+    }
+
+    /// Until it is dropped, the thread acts for the transaction's role: queries
+    /// need not say so.
+    pub(super) fn acting(&self) -> Option<Acting> {
+        (self.role != Role::Read).then(|| acting_as(self.role))
     }
 
     /// # Errors
@@ -204,6 +211,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
         change: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.check_open()?;
+        let _acting = self.acting();
         let before = self.writer()?.slot.last;
         let error = match change(self) {
             Ok(done) => return Ok(done),
@@ -250,6 +258,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
             .ok_or(Error::UnknownSavepoint)?;
         let (_, last) = self.savepoints[found];
         self.savepoints.truncate(found + 1);
+        let _acting = self.acting();
         if let Some(writer) = &mut self.writer
             && let Err(error) = self.system.undo_to(writer.trx, &mut writer.slot, last)
         {
@@ -276,6 +285,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn commit_with(mut self, durability: Durability) -> Result<(), Error> {
+        // In a hurry whatever its role is: others wait for its rows.
         self.check_open()?;
         let system = self.system;
         let Some(writer) = self.writer.as_mut().filter(|writer| !writer.is_idle()) else {
@@ -309,6 +319,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
 
     fn end_by_rollback(&mut self) -> Result<(), Error> {
         self.ended = true;
+        let _acting = self.acting();
         let Some(mut writer) = self.writer.take() else {
             return Ok(());
         };

@@ -65,19 +65,32 @@ impl<B: Backing> Transaction<'_, B> {
         self.check_open()?;
         let table = self.table(table)?;
         table.schema.check_row(&row)?;
+        let key = table.key_of(&row, Tree::key_bytes_max(&self.system.backing))?;
+        self.update_with(&table, &key, &row)
+    }
+
+    /// Replaces the row with this key by one that is known to be of the table.
+    pub(super) fn update_with(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        row: &Row,
+    ) -> Result<bool, Error> {
         let system = self.system;
-        let key = table.key_of(&row, Tree::key_bytes_max(&system.backing))?;
-        let entries = system.entries_of(&table, &row, &key)?;
-        let payload = table.payload_of(&row)?;
+        let entries = system.entries_of(table, row, key)?;
+        let payload = table.payload_of(row)?;
         self.statement(|this| {
-            let Some((before, old)) = this.lock_row(&table, &key)? else {
+            let Some((before, old)) = this.lock_row(table, key)? else {
                 return Ok(false);
             };
-            this.lock_unique(&table, &key, Some(&old), Some(&row))?;
-            let old_entries = system.entries_of(&table, &old, &key)?;
+            this.lock_unique(table, key, old.as_ref(), Some(row))?;
+            let old_entries = match &old {
+                Some(old) => system.entries_of(table, old, key)?,
+                None => Vec::new(),
+            };
             let _changing = system.gate.read();
-            let content = system.content(this.writer()?, &table, &key, payload)?;
-            this.replace(&table, &key, Change::Update, &before, &content)?;
+            let content = system.content(this.writer()?, table, key, payload)?;
+            this.replace(table, key, Change::Update, &before, &content)?;
             let changed = entries.iter().zip(&old_entries).zip(&table.indexes);
             for ((entry, old), index) in changed {
                 if entry != old {
@@ -96,17 +109,21 @@ impl<B: Backing> Transaction<'_, B> {
         self.check_open()?;
         let table = self.table(table)?;
         let key = table.primary_key(key)?;
+        self.delete_with(&table, &key)
+    }
+
+    pub(super) fn delete_with(&mut self, table: &Table, key: &[u8]) -> Result<bool, Error> {
         self.statement(|this| {
-            let Some((before, old)) = this.lock_row(&table, &key)? else {
+            let Some((before, old)) = this.lock_row(table, key)? else {
                 return Ok(false);
             };
-            this.lock_unique(&table, &key, Some(&old), None)?;
+            this.lock_unique(table, key, old.as_ref(), None)?;
             let content = Content {
                 flags: DELETED,
                 payload: Vec::new(),
             };
             let _changing = this.system.gate.read();
-            this.replace(&table, &key, Change::Delete, &before, &content)?;
+            this.replace(table, key, Change::Delete, &before, &content)?;
             Ok(true)
         })
     }
@@ -127,16 +144,22 @@ impl<B: Backing> Transaction<'_, B> {
         Ok(())
     }
 
-    /// Locks a row to be changed. `None` if there is none.
-    fn lock_row(&mut self, table: &Table, key: &[u8]) -> Result<Option<(Version, Row)>, Error> {
+    /// Locks a row to be changed. `None` if there is none; and no columns of it
+    /// where nobody needs them, as the table has no secondary index.
+    fn lock_row(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+    ) -> Result<Option<(Version, Option<Row>)>, Error> {
         self.lock(table.id, key)?;
         self.look();
         let newest = self.changeable(table, key)?;
         let Some(before) = newest.filter(|newest| !newest.is_deleted()) else {
             return Ok(None);
         };
-        let row = self.system.row(table, key, &before)?;
-        Ok(Some((before, row)))
+        let is_needed = !table.indexes.is_empty();
+        let row = is_needed.then(|| self.system.row(table, key, &before));
+        Ok(Some((before, row.transpose()?)))
     }
 
     /// The newest version of a row that is locked, if this transaction sees

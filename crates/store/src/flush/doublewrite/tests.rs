@@ -134,7 +134,7 @@ fn the_oldest_slot_is_overwritten_when_its_batch_is_in_place() {
     assert_eq!(copy(&area).unwrap(), image(102, 2)[..]);
     let next = area.begin().unwrap();
     assert_eq!(next.slot, oldest.slot);
-    assert_eq!(next.sequence(), later.sequence() + 2);
+    assert_eq!(next.sequence, later.sequence + 2);
 }
 
 /// The format before this one: two slots, of which the header says nothing.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::sync::Arc;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 #[cfg(not(feature = "shuttle"))]
@@ -7,7 +8,7 @@ const NONE: Duration = Duration::ZERO;
 fn name(number: u8) -> LockName {
     LockName {
         index: 1,
-        key: Box::new([number]),
+        key: Arc::new([number]),
     }
 }
 

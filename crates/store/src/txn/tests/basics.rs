@@ -1,6 +1,7 @@
 //! One thing after the other.
 
 use super::*;
+use crate::RowChange;
 use crate::tree::Direction::{Backward, Forward};
 use crate::txn::locks::LockError;
 use std::ops::Bound;
@@ -81,6 +82,56 @@ fn ranges_go_both_ways_in_the_order_of_any_index() {
     );
     let everything: (Bound<&[Value]>, _) = (Bound::Excluded(&[]), Bound::Unbounded);
     assert!(ids(one.range("t", everything, Forward).unwrap()).is_empty());
+}
+
+#[test]
+fn the_rows_of_a_range_are_changed_together_or_not_at_all() {
+    let system = filled(12);
+    let (from, to) = (key(10), key(40));
+    let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+    let change = |seen: Row| match seen[0] {
+        Value::Integer(id) if id % 3 == 0 => RowChange::Delete,
+        Value::Integer(id) if id % 3 == 1 => RowChange::Update(row(id, None, "new", "text")),
+        _ => RowChange::Keep,
+    };
+    let mut one = Transaction::begin(&system);
+    let before = all(&mut one);
+    // A change of its own before it, which stays when the range fails.
+    assert!(one.delete("t", &key(99)).unwrap());
+    let mut left = 20;
+    let failed = one.change_range("t", bounds, |seen| {
+        left -= 1;
+        match left {
+            0 => RowChange::Update(row(1000, None, "", "")),
+            _ => change(seen),
+        }
+    });
+    assert!(matches!(failed, Err(Error::KeyChanged { table }) if table == "t"));
+    assert_eq!(all(&mut one), before[..99]);
+    assert_eq!(one.change_range("t", bounds, change).unwrap(), 20);
+    let expected: Vec<Row> = before[..99]
+        .iter()
+        .filter_map(|seen| match (&seen[0], change(seen.clone())) {
+            (Value::Integer(10..40), RowChange::Update(new)) => Some(new),
+            (Value::Integer(10..40), RowChange::Delete) => None,
+            _ => Some(seen.clone()),
+        })
+        .collect();
+    assert_eq!(all(&mut one), expected);
+    one.commit().unwrap();
+    assert_eq!(all(&mut Transaction::begin(&system)), expected);
+    // By its index too: entries go with their rows.
+    let mut one = Transaction::begin(&system);
+    let by_tag = one.range_by("t", "by_tag", .., Forward).unwrap();
+    assert_eq!(by_tag.count(), expected.len());
+    // Who was first has changed it.
+    let (mut two, mut three) = (Transaction::begin(&system), Transaction::begin(&system));
+    assert!(two.get("t", &key(11)).unwrap().is_some());
+    assert!(three.update("t", row(11, None, "x", "x")).unwrap());
+    three.commit().unwrap();
+    let refused = two.change_range("t", bounds, |_| RowChange::Delete);
+    assert!(matches!(refused, Err(Error::WriteConflict { .. })));
+    assert_eq!(all(&mut two), expected);
 }
 
 #[test]
