@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use iolane_testing::skipped;
 use serde_json::Value;
 
 const TINY: &str = "--rows 4000 --row-size 500 --pool-size 2m --log-size 8m --warm-up 50ms";
@@ -141,6 +142,7 @@ fn what_makes_no_sense_is_refused() {
         "scan,scan",
         "scan --rows 0",
         "scan --directory missing",
+        "scan --model no-such-disk",
     ] {
         let output = iolane(directory.path(), line).output().unwrap();
         let code = output.status.code().unwrap();
@@ -149,19 +151,70 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
+/// Where in the directory a file system is mounted, if one is.
+fn mounted_in(directory: &Path) -> Option<String> {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let mut places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let place = places.find(|place| Path::new(place).starts_with(directory));
+    place.map(str::to_owned)
+}
+
+#[test]
+fn a_modelled_disk_is_served_for_the_run() {
+    let directory = scratch();
+    let line = format!(
+        "scan {TINY} --model constant-100us --policy aggressive --runtime 20s --output-format json"
+    );
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = iolane(directory.path(), &line).output().unwrap();
+    if status.code() == Some(2) {
+        skipped(String::from_utf8_lossy(&stderr));
+    } else {
+        let document: Value = serde_json::from_slice(&stdout).unwrap();
+        assert!(status.success(), "{document:#}");
+        assert_eq!(document["options"]["model"], "constant-100us");
+        assert_eq!(runs(&document)[0]["operations"], 4000);
+        // Nothing but the model makes the first page take so long.
+        assert!(runs(&document)[0]["latency_ns"]["max"].as_u64() >= Some(100_000));
+    }
+    assert_eq!(mounted_in(directory.path()), None);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn ctrl_c_leaves_nothing() {
+    interrupted("", |directory| fs::read_dir(directory).unwrap().count() > 0);
+}
+
+#[test]
+fn ctrl_c_takes_a_modelled_disk_away() {
+    // The file system, on the loop device, on the served disk.
+    interrupted("--model constant-100us", |directory| {
+        mounted_in(directory).is_some_and(|place| place.ends_with("files"))
+    });
+}
+
+/// Ends a run when it has come so far, or fails for want of what it needs.
+fn interrupted(option: &str, has_come_so_far: impl Fn(&Path) -> bool) {
     let directory = scratch();
     let mut child = iolane(
         directory.path(),
-        "oltp --rows 4000 --log-size 8m --runtime 60s",
+        &format!("oltp --rows 4000 --log-size 8m --runtime 60s {option}"),
     )
     .stdout(Stdio::null())
     .stderr(Stdio::null())
     .spawn()
     .unwrap();
     let start = Instant::now();
-    while fs::read_dir(directory.path()).unwrap().count() == 0 && start.elapsed() < WAIT_MAX {
+    while !has_come_so_far(directory.path()) && start.elapsed() < WAIT_MAX {
+        if child.try_wait().unwrap().and_then(|status| status.code()) == Some(2) {
+            skipped("no modelled disk on this machine");
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+            return;
+        }
         std::thread::sleep(Duration::from_millis(10));
     }
     let kill = Command::new("sh")
@@ -169,5 +222,6 @@ fn ctrl_c_leaves_nothing() {
         .status();
     assert!(kill.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert_eq!(mounted_in(directory.path()), None);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }

@@ -82,7 +82,8 @@ pub enum LoadOrder {
 }
 
 const NOTES: &str = "The table is made once, by transactions of 1000 rows, with a pool as large as itself; each run then \
-opens the store anew with --pool-size, so that it begins cold. With priorities off, all requests are alike and the device \
+opens the store anew with --pool-size, so that it begins cold; a scan, a range \
+or an update begins --warm-up after that. With priorities off, all requests are alike and the device \
 serves them first come, first served; the default is what the policy has: off for conservative, on for the others.";
 
 #[derive(Clone, Debug, Args)]
@@ -132,7 +133,8 @@ pub struct StoreBenchArgs {
         value_name = "LIST"
     )]
     pub backend: Vec<Backend>,
-    /// What goes on meanwhile, all of it at once
+    /// What goes on meanwhile, all of it at once: in bulk transactions, and with little of a processor
+    /// (nice 19)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub beside: Vec<Beside>,
     /// Threads that do the measured work [default: 1 for scan, range and update, 8 for commit and oltp]
@@ -150,6 +152,10 @@ pub struct StoreBenchArgs {
     /// Directory, and so disk, for the store, which is removed at the end [default: the current one]
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub directory: Option<PathBuf>,
+    /// Put the store on a modelled disk instead, served for this run, and what it holds into a file in
+    /// --directory: a preset (see iolane disk list), or a TOML file that describes a disk; needs root
+    #[arg(long, value_name = "MODEL", help_heading = "Target")]
+    pub model: Option<String>,
     #[command(flatten)]
     pub course: CourseArgs,
     #[command(flatten)]

@@ -67,6 +67,8 @@ pub struct StoreBenchOptions {
     pub table: TableOptions,
     #[serde(flatten)]
     pub course: Course,
+    /// The disk, if it is a modelled one.
+    pub model: Option<String>,
     #[serde(skip)]
     pub directory: Option<PathBuf>,
 }
@@ -282,6 +284,7 @@ impl Bench for StoreBench {
             range_rows: arguments.range_rows,
             table,
             course: Course::from_args(&arguments.course),
+            model: arguments.model,
             directory: arguments.directory,
         })
     }

@@ -5,6 +5,7 @@
 //! | `describe` | which disks there are: `list`, `show` |
 //! | `serve` | one of them, until it is told to end |
 //! | `verify` | whether the time of what is served is the model's |
+//! | `volume` | one with a file system, for one run |
 //! | `lead` | what the transports take, measured before |
 //! | `loop_device` | losetup(8) |
 //! | `failure` | what can go wrong, with its remedy |
@@ -15,3 +16,6 @@ mod lead;
 mod loop_device;
 pub mod serve;
 pub mod verify;
+mod volume;
+
+pub use volume::Volume;

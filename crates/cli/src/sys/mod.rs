@@ -4,6 +4,7 @@ pub mod counter;
 pub mod cpu_clock;
 pub mod file;
 pub mod ioprio;
+pub mod nice;
 pub mod prefix;
 pub mod shared_cache;
 pub mod timer_slack;

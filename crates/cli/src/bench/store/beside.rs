@@ -9,6 +9,7 @@ use iolane_store::{Direction, Durability, Error, StoreOptions};
 use super::table::TABLE;
 use super::work::Work;
 use crate::args::store_bench::Beside;
+use crate::sys::nice::be_nice;
 use crate::workload::offsets::Random;
 
 /// Rows of one transaction.
@@ -31,8 +32,10 @@ pub struct Background<'a> {
 }
 
 impl Background<'_> {
-    /// Until the run is over.
+    /// Until the run is over. With little of a processor, whatever the I/O
+    /// policy: it is I/O that is compared.
     pub fn run(&self, work: &Work<'_>, options: &StoreOptions) -> Result<(), Error> {
+        be_nice();
         while !work.is_over() {
             match self.what {
                 Beside::Scan => self.scan(work)?,
@@ -50,7 +53,7 @@ impl Background<'_> {
     }
 
     fn scan(&self, work: &Work<'_>) -> Result<(), Error> {
-        let mut transaction = work.store.begin();
+        let mut transaction = work.store.begin_bulk();
         let mut rows = 0;
         for row in transaction.range(TABLE, .., Direction::Forward)? {
             row?;
@@ -108,7 +111,7 @@ impl Background<'_> {
 
     /// Gives up where somebody else was first: another round follows.
     fn change(&self, work: &Work<'_>, ids: &[u64], version: u64) -> Result<(), Error> {
-        let mut transaction = work.store.begin();
+        let mut transaction = work.store.begin_bulk();
         for &id in ids {
             match transaction.update(TABLE, work.table.row(id, version)) {
                 Err(Error::WriteConflict { .. } | Error::Lock(_)) => return Ok(()),

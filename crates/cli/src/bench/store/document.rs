@@ -57,7 +57,12 @@ pub struct StoreCounts {
     pub pages_read_ahead_unused: u64,
     pub pages_written: u64,
     pub checkpoints: u64,
+    /// Waits for a free frame, and how long they were in all.
     pub frame_waits: u64,
+    pub frame_wait_ns: u64,
+    /// The same for room in the log.
+    pub log_waits: u64,
+    pub log_wait_ns: u64,
 }
 
 impl StoreCounts {
@@ -68,6 +73,9 @@ impl StoreCounts {
         self.pages_written += other.pages_written;
         self.checkpoints += other.checkpoints;
         self.frame_waits += other.frame_waits;
+        self.frame_wait_ns += other.frame_wait_ns;
+        self.log_waits += other.log_waits;
+        self.log_wait_ns += other.log_wait_ns;
     }
 }
 

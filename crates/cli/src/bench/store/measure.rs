@@ -3,8 +3,10 @@
 use super::run::run;
 use super::table::Table;
 use super::{Setting, StoreBenchOptions, StoreBenchOutcome, StoreRun, limit};
+use crate::args::disk::ModelArgs;
 use crate::args::store_bench::Experiment;
 use crate::bench::merge_runs;
+use crate::disk::Volume;
 use crate::error::Failure;
 use crate::session::Session;
 use crate::target::Target;
@@ -36,7 +38,16 @@ pub fn loaded(
             message: "a store was given no target".to_owned(),
         });
     };
-    Table::load(&target.path, &options.table, options.course.seed, session)
+    let seed = options.course.seed;
+    let Some(model) = &options.model else {
+        return Table::load(&target.path, &options.table, seed, session);
+    };
+    let model = ModelArgs {
+        model: model.clone(),
+        seed,
+    };
+    let volume = Volume::make(&target.path, &model, options.size_bytes_max(), session)?;
+    Table::load_on(volume, &options.table, seed, session)
 }
 
 /// All settings in turn, as often as the options say.

@@ -1,7 +1,7 @@
 //! One run of one setting: threads, phases, and what is taken down when.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread::{self, ScopedJoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use iolane_store::{Error, Ledger, Store, StoreStatistics};
@@ -28,6 +28,21 @@ fn is_cold(experiment: Experiment) -> bool {
     !matches!(experiment, Experiment::Commit | Experiment::Oltp)
 }
 
+/// Opening a store asks for pages that somebody waits for, and for a while after
+/// that the scheduler leaves room for more of them. Whoever goes through a table
+/// has usually opened its store long before.
+fn pause(time: Duration, session: &Session) -> Result<(), Failure> {
+    let end = Instant::now() + time;
+    loop {
+        session.stop.check()?;
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        thread::sleep(left.min(LOOK));
+    }
+}
+
 /// # Errors
 /// The store's, or an interruption.
 pub fn run(
@@ -44,6 +59,9 @@ pub fn run(
         times.warm_up
     };
     let (store, store_options) = table.open(setting)?;
+    if is_cold(setting.experiment) {
+        pause(times.warm_up, session)?;
+    }
     let begin = Instant::now() + warm_up;
     let slice = slice_of(times.runtime);
     let work = Work {
@@ -62,11 +80,12 @@ pub fn run(
         version: AtomicU64::new(1),
     };
     let all = AtomicU64::new(0);
+    let at_work = AtWork::new(setting.threads);
     let counters: Vec<AtomicU64> = setting.beside.iter().map(|_| AtomicU64::new(0)).collect();
     let measured = thread::scope(|scope| -> Result<RunFigures, Failure> {
         // Also on an early return, or the scope would never end.
         let _end = EndOnDrop(&work.ended);
-        let work = &work;
+        let (work, at_work) = (&work, &at_work);
         let mut backgrounds = Vec::new();
         for (&what, rows) in setting.beside.iter().zip(&counters) {
             let background = Background {
@@ -94,13 +113,14 @@ pub fn run(
         let workers: Vec<_> = (0..setting.threads)
             .map(|thread| {
                 scope.spawn(move || {
+                    let _ended = at_work.until_dropped();
                     let mut diary = Diary::new(begin, slice);
                     let done = ending(work, work.run(thread, &mut diary));
                     done.map(|()| diary)
                 })
             })
             .collect();
-        let seen = watch.until_the_end(before, &workers);
+        let seen = watch.until_the_end(before, at_work);
         work.ended.store(true, Ordering::Relaxed);
         let mut diary = Diary::new(begin, slice);
         for worker in workers {
@@ -151,6 +171,41 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
+/// The threads that do the measured work, and who is told of their end.
+struct AtWork {
+    left: AtomicU64,
+    watcher: Thread,
+}
+
+impl AtWork {
+    /// Tells the thread that calls this.
+    fn new(threads: u64) -> Self {
+        Self {
+            left: AtomicU64::new(threads),
+            watcher: thread::current(),
+        }
+    }
+
+    fn until_dropped(&self) -> OneAtWork<'_> {
+        OneAtWork(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+}
+
+/// One of them.
+struct OneAtWork<'a>(&'a AtWork);
+
+impl Drop for OneAtWork<'_> {
+    fn drop(&mut self) {
+        if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.watcher.unpark();
+        }
+    }
+}
+
 /// How things stood when the measured time began.
 struct Before {
     ledger: Ledger,
@@ -195,11 +250,7 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// Until the time is over, the work is done, or somebody wants it to end.
     /// The load has its time only.
-    fn until_the_end<T>(
-        &self,
-        mut before: Before,
-        workers: &[ScopedJoinHandle<'_, T>],
-    ) -> Result<RunFigures, Failure> {
+    fn until_the_end(&self, mut before: Before, at_work: &AtWork) -> Result<RunFigures, Failure> {
         let what = format!(
             "{}: {}",
             name(self.setting.experiment),
@@ -208,7 +259,7 @@ impl Watch<'_> {
         let time = self.begin.saturating_duration_since(Instant::now()) + self.runtime;
         let phase = self.session.progress.phase(&what, time);
         let started = Instant::now();
-        let done = || self.work.is_over() || workers.iter().all(ScopedJoinHandle::is_finished);
+        let done = || self.work.is_over() || at_work.is_empty();
         let wait_until = |until: Instant| -> Result<(), Failure> {
             loop {
                 self.session.stop.check()?;
@@ -217,7 +268,9 @@ impl Watch<'_> {
                 if left.is_zero() || done() {
                     return Ok(());
                 }
-                thread::sleep(left.min(LOOK));
+                // The last worker does not wait for the next look: short runs would
+                // all be a multiple of it.
+                thread::park_timeout(left.min(LOOK));
             }
         };
         wait_until(self.begin)?;
@@ -273,6 +326,9 @@ fn counts(before: &StoreStatistics, after: &StoreStatistics) -> StoreCounts {
         pages_read_ahead_unused: after.pool.prefetches_wasted - before.pool.prefetches_wasted,
         pages_written: after.flush.pages - before.flush.pages,
         checkpoints: after.flush.checkpoints - before.flush.checkpoints,
-        frame_waits: after.pool.frame_waits - before.pool.frame_waits,
+        frame_waits: after.frame_waits.count - before.frame_waits.count,
+        frame_wait_ns: after.frame_waits.total_ns - before.frame_waits.total_ns,
+        log_waits: after.log_waits.count - before.log_waits.count,
+        log_wait_ns: after.log_waits.total_ns - before.log_waits.total_ns,
     }
 }

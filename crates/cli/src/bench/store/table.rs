@@ -15,6 +15,7 @@ use crate::args::choices::{IoMode, Switch};
 use crate::args::store_bench::LoadOrder;
 use crate::bench::load::nanoseconds;
 use crate::bench::through_engine;
+use crate::disk::Volume;
 use crate::error::Failure;
 use crate::session::Session;
 use crate::store::failure::failure;
@@ -67,6 +68,8 @@ impl TableOptions {
 /// The store with the table, closed.
 pub struct Table {
     directory: ScratchDirectory,
+    /// Below the directory, and so dropped after it.
+    _volume: Option<Volume>,
     options: TableOptions,
     pub facts: TableFacts,
 }
@@ -82,9 +85,34 @@ impl Table {
         seed: u64,
         session: &Session,
     ) -> Result<Self, Failure> {
+        Self::load_in(parent, None, options, seed, session)
+    }
+
+    /// Makes it on a modelled disk, which it keeps.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_on(
+        volume: Volume,
+        options: &TableOptions,
+        seed: u64,
+        session: &Session,
+    ) -> Result<Self, Failure> {
+        let path = volume.path.clone();
+        Self::load_in(&path, Some(volume), options, seed, session)
+    }
+
+    fn load_in(
+        parent: &Path,
+        volume: Option<Volume>,
+        options: &TableOptions,
+        seed: u64,
+        session: &Session,
+    ) -> Result<Self, Failure> {
         let directory = ScratchDirectory::make(parent, "iolane-bench-store", session)?;
         let mut table = Self {
             directory,
+            _volume: volume,
             options: options.clone(),
             facts: TableFacts {
                 rows: options.rows,

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iolane_store::data::{Row, Value};
-use iolane_store::{Direction, Durability, Error, Store};
+use iolane_store::{Direction, Durability, Error, RowChange, Store};
 
 use super::table::{INDEX, TABLE, Table};
 use super::timeline::{Diary, Pulse};
@@ -115,11 +115,16 @@ impl Work<'_> {
         let part = self.part(thread);
         for first in part.clone().step_by(ROWS_PER_TRANSACTION as usize) {
             let mut transaction = self.store.begin();
-            for id in first..part.end.min(first + ROWS_PER_TRANSACTION) {
-                let began = Instant::now();
-                transaction.update(TABLE, self.table.row(id, version))?;
+            let last = part.end.min(first + ROWS_PER_TRANSACTION);
+            let (from, to) = (key(first), key(last));
+            let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+            let mut rows = (first..last).map(|id| self.table.row(id, version));
+            let mut began = Instant::now();
+            transaction.change_range(TABLE, bounds, |_| {
                 self.record(diary, began);
-            }
+                began = Instant::now();
+                rows.next().map_or(RowChange::Keep, RowChange::Update)
+            })?;
             transaction.commit_with(Durability::Lazy)?;
             if self.is_over() {
                 break;

@@ -136,7 +136,7 @@ fn share_percent(run: &StoreRun, from: u64, to: u64) -> f64 {
 
 fn method(line: &str) -> Vec<String> {
     vec![
-        "Measured on a real disk, once; repeat it and the figures differ. The environment says which machine.".to_owned(),
+        "Measured on a real disk, once without --repeat; do it again and the figures differ. The environment says which machine.".to_owned(),
         line.to_owned(),
     ]
 }
