@@ -32,7 +32,8 @@ pub enum Standing {
 }
 
 impl Contest {
-    fn best_rate(&self) -> f64 {
+    /// The best total throughput, in MB/s.
+    pub fn best_rate(&self) -> f64 {
         let rates = self.scores.iter().map(|score| score.mb_per_second);
         rates.fold(0.0, f64::max)
     }

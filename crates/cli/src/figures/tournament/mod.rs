@@ -2,6 +2,7 @@
 //! modelled disks: who wins where.
 
 mod judge;
+mod why;
 mod workload;
 
 use super::report::{Cell, Data, Figure};
@@ -10,10 +11,7 @@ use crate::error::Failure;
 use crate::output::chart::{Axis, Point, ScatterChart};
 use crate::output::units;
 use judge::{Contest, Standing, index_of};
-use workload::{DISKS, SCHEDULERS, WORKS};
-
-/// What the cases have in common in which `lanes` is not the best.
-const WHY: &str = "Why lanes gives up throughput: its window opens only as long as a doubling of it brings 13 % more throughput while a foreground is there, whether or not the foreground suffers. Rotating disks and arrays gain less than that by each doubling and in sum much. A foreground that is served sooner also asks for more, and its single random reads and flushes cost a rotating disk more than sorted background does.";
+use workload::{DISKS, Pace, SCHEDULERS, WORKS};
 
 /// The tournament.
 ///
@@ -25,7 +23,14 @@ pub fn simulate(rig: &Rig<'_>) -> Result<Figure, Failure> {
         .flat_map(|(disk, work)| (0..SCHEDULERS.len()).map(move |one| (disk, work, one)))
         .collect();
     let scores = rig.all(&jobs, |&(disk, work, one)| {
-        workload::simulate(rig, &DISKS[disk], WORKS[work].0, SCHEDULERS[one].0)
+        let scheduler = SCHEDULERS[one].0;
+        workload::simulate(
+            rig,
+            &DISKS[disk],
+            WORKS[work].0,
+            scheduler,
+            Pace::AsFastAsServed,
+        )
     })?;
     let contests: Vec<Contest> = scores
         .chunks(SCHEDULERS.len())
@@ -47,13 +52,14 @@ pub fn simulate(rig: &Rig<'_>) -> Result<Figure, Failure> {
         count(Standing::Wins),
         count(Standing::Ties)
     )];
-    notes.push(WHY.to_owned());
+    notes.push(why::WHY.to_owned());
     notes.extend(
         contests
             .iter()
             .filter_map(|contest| explain(contest, lanes)),
     );
-    let mut tables = vec![summary(&contests, lanes), fronts(&contests)];
+    let why = why::simulate(rig, &contests, lanes)?;
+    let mut tables = vec![summary(&contests, lanes), why, fronts(&contests)];
     tables.extend(WORKS.iter().map(|&(_, work)| details(&contests, work)));
     Ok(Figure {
         source: "No document's: the project's own comparison.",
