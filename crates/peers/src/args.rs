@@ -107,7 +107,7 @@ pub enum Command {
         /// Reads from the disk: ten times the rows that the pool holds.
         #[arg(long)]
         uncached: bool,
-        /// Threads; by default 1 and 2, uncached 1, 8 and 32.
+        /// Threads; by default 1 and 2, uncached 1, 2, 8 and 32.
         #[arg(long, value_delimiter = ',', value_parser = some)]
         threads: Option<Vec<usize>>,
         /// Rows, where all are cached.
@@ -207,7 +207,7 @@ impl Command {
             Command::Get { threads, pool, .. } => Box::new(UncachedGet {
                 rows: rows_of(*pool, 10.0),
                 cache_bytes: pool << 20,
-                threads: threads.clone().unwrap_or_else(|| vec![1, 8, 32]),
+                threads: threads.clone().unwrap_or_else(|| vec![1, 2, 8, 32]),
             }),
             Command::Load { rows } => Box::new(Load {
                 rows: Rows::new(*rows),

@@ -1,6 +1,8 @@
 //! What the disk gives, through the engine, without a database.
 
+use crate::measure::rate;
 use crate::rows::Random;
+use crate::stop::Stop;
 use anyhow::{Context, Result, ensure};
 use iolane::{Buffer, Completion, Engine, File, Level, OpenOptions, Policy, WindowConfig};
 use std::path::Path;
@@ -23,12 +25,9 @@ struct Run {
     outstanding: AtomicUsize,
 }
 
-/// Random direct reads of 16 KiB per second, with `depth` outstanding.
-///
-/// # Errors
-/// What the engine says.
-pub fn read_rate(path: &Path, depth: usize, time: Duration) -> Result<f64> {
-    // As `iolane bench sweep` measures: nothing is scheduled, nothing merged.
+/// The file, as `iolane bench sweep` opens it: nothing is scheduled, nothing
+/// merged. Also how many pages it has.
+fn open(path: &Path) -> Result<(Engine, File, u64)> {
     let builder = Engine::builder().policy(Policy::Noop);
     let engine = builder.configure(|_, config| {
         config.window = WindowConfig::Fixed(IN_FLIGHT_MAX);
@@ -38,12 +37,47 @@ pub fn read_rate(path: &Path, depth: usize, time: Duration) -> Result<f64> {
             level.queued_max = IN_FLIGHT_MAX;
         }
     });
-    let engine = engine.build()?;
     let mut options = OpenOptions::new();
     options.read(true).direct(true);
+    let engine = engine.build()?;
     let file = engine.open(path, &options)?;
     let pages = file.size()? / PAGE_BYTES;
     ensure!(pages > 0, "{} is empty", path.display());
+    Ok((engine, file, pages))
+}
+
+/// Random direct reads of 16 KiB per second by `threads` threads, each of which
+/// waits for its own. Another `seed` reads other pages.
+///
+/// # Errors
+/// What the engine says, or a signal.
+pub fn read_rate_of_threads(
+    path: &Path,
+    threads: usize,
+    time: Duration,
+    seed: u64,
+    stop: &Stop,
+) -> Result<f64> {
+    let (_engine, file, pages) = open(path)?;
+    rate(threads, time, stop, &|thread| {
+        let file = file.clone();
+        let mut buffer = Buffer::new(PAGE_BYTES as usize);
+        let mut random = Random::new(seed + thread as u64);
+        Ok(Box::new(move || {
+            let offset = random.below(pages) * PAGE_BYTES;
+            file.read_at(&mut buffer, offset, Level::Normal)?;
+            Ok(1)
+        }))
+    })
+}
+
+/// The same with `depth` outstanding, each of which submits the next when it
+/// completes: what `iolane bench sweep` shows.
+///
+/// # Errors
+/// What the engine says.
+pub fn read_rate(path: &Path, depth: usize, time: Duration, seed: u64) -> Result<f64> {
+    let (_engine, file, pages) = open(path)?;
     let run = Arc::new(Run {
         file,
         pages,
@@ -53,20 +87,9 @@ pub fn read_rate(path: &Path, depth: usize, time: Duration) -> Result<f64> {
         outstanding: AtomicUsize::new(depth),
     });
     let begin = Instant::now();
-    if depth == 1 {
-        // As a thread of a database reads: it waits itself.
-        let (mut buffer, mut random) = (Buffer::new(PAGE_BYTES as usize), Random::new(0));
-        let mut reads = 0;
-        while begin.elapsed() < time {
-            let offset = random.below(pages) * PAGE_BYTES;
-            run.file.read_at(&mut buffer, offset, Level::Normal)?;
-            reads += 1;
-        }
-        return Ok(f64::from(reads) / begin.elapsed().as_secs_f64());
-    }
-    for seed in 0..depth as u64 {
+    for place in 0..depth as u64 {
         let buffer = Buffer::new(PAGE_BYTES as usize);
-        next(Arc::clone(&run), buffer, Random::new(seed));
+        next(Arc::clone(&run), buffer, Random::new(seed + place));
     }
     std::thread::sleep(time);
     let reads = run.reads.load(Ordering::Relaxed);

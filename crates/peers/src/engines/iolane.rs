@@ -4,7 +4,8 @@ use super::{Database, Seen, Session, Settings};
 use crate::rows::{Row, Rows};
 use anyhow::Result;
 use iolane_store::data::{ColumnType, Row as StoreRow, TableSchema, Value};
-use iolane_store::{Direction, Durability, Store, StoreOptions};
+use iolane_store::{Direction, Durability, RowChange, Store, StoreOptions, Transaction};
+use std::ops::Bound;
 
 const TABLE: &str = "t";
 const INDEX: &str = "by_second";
@@ -88,6 +89,14 @@ impl Database for Iolane {
     }
 }
 
+fn scan(mut transaction: Transaction<'_>) -> Result<Seen> {
+    let mut seen = Seen::default();
+    for row in transaction.range(TABLE, .., Direction::Forward)? {
+        add(&mut seen, &row?);
+    }
+    Ok(seen)
+}
+
 struct IolaneSession<'a>(&'a Iolane);
 
 impl Session for IolaneSession<'_> {
@@ -99,10 +108,23 @@ impl Session for IolaneSession<'_> {
         Ok(transaction.commit()?)
     }
 
+    /// Many are changed as a range: their keys follow each other.
     fn update(&mut self, rows: &[Row<'_>]) -> Result<()> {
         let mut transaction = self.0.store.begin();
-        for row in rows {
-            transaction.update(TABLE, values(row, self.0.indexed))?;
+        match rows {
+            [] => {}
+            [row] => {
+                transaction.update(TABLE, values(row, self.0.indexed))?;
+            }
+            [first, .., last] => {
+                let (from, to) = ([number(first.key)], [number(last.key)]);
+                let bounds = (Bound::Included(&from[..]), Bound::Included(&to[..]));
+                let mut rows = rows.iter();
+                transaction.change_range(TABLE, bounds, |_| match rows.next() {
+                    Some(row) => RowChange::Update(values(row, self.0.indexed)),
+                    None => RowChange::Keep,
+                })?;
+            }
         }
         Ok(transaction.commit()?)
     }
@@ -119,12 +141,11 @@ impl Session for IolaneSession<'_> {
     }
 
     fn scan(&mut self) -> Result<Seen> {
-        let mut transaction = self.0.store.begin();
-        let mut seen = Seen::default();
-        for row in transaction.range(TABLE, .., Direction::Forward)? {
-            add(&mut seen, &row?);
-        }
-        Ok(seen)
+        scan(self.0.store.begin())
+    }
+
+    fn scan_behind(&mut self) -> Result<Seen> {
+        scan(self.0.store.begin_bulk())
     }
 
     fn range(&mut self, from: u64, count: u64) -> Result<Seen> {

@@ -136,6 +136,11 @@ pub trait Session {
     /// Reads the whole table in the order of the key.
     fn scan(&mut self) -> Result<Seen>;
 
+    /// The same for somebody who can wait, where an engine makes a difference.
+    fn scan_behind(&mut self) -> Result<Seen> {
+        self.scan()
+    }
+
     /// Reads the rows whose second key is `count` numbers from `from` on.
     fn range(&mut self, from: u64, count: u64) -> Result<Seen>;
 }

@@ -55,7 +55,7 @@ impl Oltp {
             let mut scanned = 0;
             let mut session = database.session()?;
             while !ended.load(Ordering::Relaxed) {
-                scanned += session.scan()?.rows;
+                scanned += session.scan_behind()?.rows;
             }
             Ok(scanned)
         };

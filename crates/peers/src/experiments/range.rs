@@ -55,7 +55,7 @@ impl Experiment for Range {
             samples.push(Sample::new(
                 format!("{case}: the disk's own 16 KiB reads, {DEPTH} outstanding"),
                 "reads/s",
-                read_rate(&file, DEPTH, bench.time)?,
+                read_rate(&file, DEPTH, bench.time, 0)?,
             ));
         }
         Ok(samples)
