@@ -9,7 +9,7 @@ DEMO_ARGUMENTS ?=
 PEERS ?= commit get load scan range update oltp memory
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test kernel-test kernel-measure campaign bench peers peers-test peers-lint lint doc
+.PHONY: help build demo test kernel-test kernel-measure campaign sanitize bench peers peers-test peers-lint lint doc
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,6 +42,9 @@ campaign: export IOLANE_KILL_ROUNDS ?= 2000
 campaign: export IOLANE_HISTORIES ?= 200
 campaign: ## The store against power cuts, faults, flipped bits and kills: some hours
 	$(CARGO) test --locked --package iolane-store --no-fail-fast --test 'store_*' -- --nocapture
+
+sanitize: ## ThreadSanitizer on the tests with threads; needs Rust's nightly toolchain with rust-src
+	scripts/sanitize
 
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched
