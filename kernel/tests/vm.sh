@@ -35,6 +35,7 @@ vm_release() {
 # Kernel and headers, unpacked but not installed.
 vm_fetch() {
     local release image headers common
+    local -a parts
     release=$(vm_release)
     [ -n "$release" ] || unavailable "apt knows no linux-headers-amd64 (apt-get update?)"
     image=linux-image-$release
@@ -48,18 +49,32 @@ vm_fetch() {
     (
         cd "$VM_ROOT/debs"
         kbuild=$(apt-cache depends "$headers" | awk '/linux-kbuild/ { print $2; exit }')
-        apt-get download "$image" "$headers" "$common" "$kbuild" >&2
+        # Since 7.2 the image is a package that only names its parts.
+        mapfile -t parts < <(apt-cache depends "$image" |
+            awk '$1 == "Depends:" && $2 ~ /^linux-(binary|modules)-/ { print $2 }')
+        apt-get download "$image" "${parts[@]}" "$headers" "$common" "$kbuild" >&2
     ) || unavailable "the packages of $release cannot be downloaded"
     local deb
     for deb in "$VM_ROOT"/debs/linux-{headers,kbuild}*.deb; do
         dpkg -x "$deb" "$VM_ROOT"
     done
-    local paths=("./boot/vmlinuz-$release" "./lib/modules/$release/modules.*") module
-    for module in "${VM_MODULES[@]}"; do
-        paths+=("./lib/modules/$release/kernel/$module*")
+    local paths=("./boot/vmlinuz-$release") lib module
+    for lib in ./lib ./usr/lib; do
+        paths+=("$lib/modules/$release/modules.*" "$lib/modules/$release/vmlinuz")
+        for module in "${VM_MODULES[@]}"; do
+            paths+=("$lib/modules/$release/kernel/$module*")
+        done
     done
-    dpkg --fsys-tarfile "$VM_ROOT"/debs/linux-image*.deb |
-        tar -x -C "$VM_ROOT" --wildcards "${paths[@]}" 2>/dev/null || true
+    for deb in "$VM_ROOT"/debs/linux-{image,binary,modules}-*.deb; do
+        [ -e "$deb" ] || continue
+        dpkg --fsys-tarfile "$deb" |
+            tar -x -C "$VM_ROOT" --wildcards --transform 's#^\./usr/lib/#./lib/#' \
+                "${paths[@]}" 2>/dev/null || true
+    done
+    if [ -e "$VM_ROOT/lib/modules/$release/vmlinuz" ]; then
+        mkdir -p "$VM_ROOT/boot"
+        mv "$VM_ROOT/lib/modules/$release/vmlinuz" "$VM_ROOT/boot/vmlinuz-$release"
+    fi
     [ -e "$VM_ROOT/boot/vmlinuz-$release" ] || unavailable "$image has no vmlinuz"
     # The packages name each other by their installed place.
     sed -i "s#/usr/src/#$VM_ROOT/usr/src/#g" "$VM_ROOT/usr/src/$headers/Makefile"
