@@ -4,10 +4,11 @@ mod common;
 
 use common::Random;
 use iolane::{
-    Buffer, Cause, Engine, File, Level, OpenError, OpenOptions, Operation, Policy, SimulatedDisk,
-    SimulatedDiskBuilder, WindowConfig,
+    Buffer, Cause, Config, Deadline, Engine, File, Level, OpenError, OpenOptions, Operation,
+    Policy, SimulatedDisk, SimulatedDiskBuilder, WindowConfig,
 };
 use iolane_disk::model::{Constant, ConstantParameters};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 const LEVEL: Level = Level::Normal;
@@ -285,42 +286,43 @@ fn time_is_the_models_and_that_of_stalls() {
     assert_eq!(file.read_at(&mut nothing, 1 << 20, LEVEL).unwrap(), 0);
 }
 
+/// Offsets in the order in which they come to the disk, which the log of the
+/// stalls tells.
 #[test]
 fn a_promoted_request_goes_first() {
-    // A busy machine may keep this thread from queueing all of them while the
-    // first is under way, which takes long enough mostly.
-    const ATTEMPTS: usize = 20;
-    let order = (0..ATTEMPTS).find_map(|_| order_of_promoted());
-    let order = order.expect("four requests are queued within 200 ms once in a while");
-    assert_eq!(order, [0, 524_288, 4096, 65536]);
-}
-
-/// Offsets in the order in which they came to the disk, which the log of the
-/// stalls tells; `None` when the first was done before the last was queued.
-fn order_of_promoted() -> Option<Vec<u64>> {
-    let latency = Duration::from_millis(200);
-    let disk = constant(latency).faults("stall=1ns:1".parse().unwrap());
+    let disk = constant(Duration::from_micros(20)).faults("stall=1ns:1".parse().unwrap());
     let disk = disk.build().unwrap();
-    let engine = on(&disk, Policy::Lanes);
+    let engine = Engine::builder().simulated(&disk).policy(Policy::Lanes);
+    let engine = engine.configure(|_, config| never_due(config));
+    let engine = engine.build().unwrap();
     let file = engine.open("f", options().size(1 << 20)).unwrap();
     file.device().set_window(WindowConfig::Fixed(1)).unwrap();
-    let read = |offset: u64, level: Level| file.read(vec![0; 512], offset, level).unwrap();
-    let first = [
-        (0, Level::Foreground),
-        (4096, Level::Background),
-        (65536, Level::Background),
-    ];
-    let start = Instant::now();
-    let mut reads = Vec::from(first.map(|(offset, level)| read(offset, level)));
-    let waited_for = read(524_288, Level::Background);
-    let promoted = waited_for.promote(Level::Foreground);
-    // By the clock: the next may be chosen before the first is known to be done.
-    let in_time = start.elapsed() < latency;
-    assert!(promoted || !in_time);
-    reads.push(waited_for);
+    // The driver is kept in a callback until all the others are queued, however
+    // long this thread takes for that.
+    let (arrived, has_arrived) = mpsc::channel();
+    let (queued, are_queued) = mpsc::channel();
+    file.read_then(vec![0; 512], 0, Level::Foreground, move |_| {
+        arrived.send(()).unwrap();
+        are_queued.recv().unwrap();
+    })
+    .unwrap();
+    has_arrived.recv().unwrap();
+    let background = |offset| file.read(vec![0; 512], offset, Level::Background).unwrap();
+    let reads = [4096, 65536, 524_288].map(background);
+    assert!(reads[2].promote(Level::Foreground));
+    queued.send(()).unwrap();
     for read in reads {
         read.wait().result.unwrap();
     }
     let log = disk.faults().unwrap().log();
-    in_time.then(|| log.first.iter().map(|stall| stall.offset).collect())
+    let order: Vec<u64> = log.first.iter().map(|stall| stall.offset).collect();
+    assert_eq!(order, [0, 524_288, 4096, 65536]);
+}
+
+/// No deadline passes, however long the machine stalls: what is past it goes
+/// before what is more urgent.
+fn never_due(config: &mut Config) {
+    for level in &mut config.levels {
+        level.deadline = Deadline::Fixed(3_600_000_000_000);
+    }
 }
