@@ -501,12 +501,12 @@ fn a_full_disk_is_told_and_harms_nothing() {
 fn a_failed_sync_poisons_the_store() {
     let arena = arena();
     let counted = SimulatedDisk::builder().faults(counting()).build().unwrap();
-    let make = |disk: &SimulatedDisk| {
-        let store = Store::create(DIRECTORY, &quick(disk, &arena)).unwrap();
-        store.create_table(&schema("t")).unwrap();
-        store
+    let make = |disk: &SimulatedDisk| -> Result<Store, Error> {
+        let store = Store::create(DIRECTORY, &quick(disk, &arena))?;
+        store.create_table(&schema("t"))?;
+        Ok(store)
     };
-    let store = make(&counted);
+    let store = make(&counted).unwrap();
     let before = operations(&counted);
     drop(store);
     let fault = |operation| Rule {
@@ -518,10 +518,16 @@ fn a_failed_sync_poisons_the_store() {
         trigger: Trigger::Operation(operation),
         range: None,
     };
-    let rules = (before + 1..before + 60).map(fault).collect();
-    let disk = SimulatedDisk::builder().faults(FaultPlan { seed: 1, rules });
-    let disk = disk.build().unwrap();
-    let store = make(&disk);
+    let rules: Vec<Rule> = (before + 1..before + 60).map(fault).collect();
+    // What the flusher writes meanwhile can be more than when it was counted.
+    let made = (0..20).find_map(|_| {
+        let rules = rules.clone();
+        let disk = SimulatedDisk::builder().faults(FaultPlan { seed: 1, rules });
+        let disk = disk.build().unwrap();
+        let store = make(&disk).ok()?;
+        Some((disk, store))
+    });
+    let (disk, store) = made.expect("the first fault comes after the table is made");
     let id = |number: u64| Value::from(number as i64);
     let mut acknowledged = 0;
     let error = loop {
