@@ -3,11 +3,14 @@
 
 use iolane::{Arena, Engine, Level, OpenOptions, SimulatedDisk};
 use iolane_disk::fault::{Fault, FaultPlan, Rule, Trigger};
+use iolane_disk::{Command, Done, Model};
 use iolane_store::{DirectoryLock, Names, POOL_PAGES_MIN, PageStoreOptions, StoreOptions};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Where the store is on the disk.
@@ -87,6 +90,89 @@ pub fn options(disk: &SimulatedDisk, arena: &Arena) -> StoreOptions {
         purge_thread: false,
         ..StoreOptions::default()
     }
+}
+
+/// How long each command of a [`TimedDisk`] takes.
+#[derive(Clone, Default)]
+pub struct Latency(Arc<AtomicU64>);
+
+impl Latency {
+    /// From the next command on.
+    pub fn set_us(&self, latency_us: u64) {
+        self.0.store(latency_us * 1000, Ordering::Relaxed);
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// A disk all of whose commands take equally long: as long as the test says. It
+/// is filled in no time, and then so slow that any machine is fast beside it.
+pub struct TimedDisk {
+    latency: Latency,
+    queue_max: usize,
+    outstanding: VecDeque<Done>,
+}
+
+impl TimedDisk {
+    /// One that takes so many commands at once.
+    pub fn new(queue_max: usize, latency: &Latency) -> TimedDisk {
+        TimedDisk {
+            latency: latency.clone(),
+            queue_max,
+            outstanding: VecDeque::new(),
+        }
+    }
+}
+
+impl Model for TimedDisk {
+    fn capacity_bytes(&self) -> u64 {
+        1 << 34
+    }
+
+    fn queue_max(&self) -> usize {
+        self.queue_max
+    }
+
+    fn submit(&mut self, now_ns: u64, command: Command) {
+        // None is done before those that came earlier.
+        let last_ns = self.outstanding.back().map_or(0, |done| done.at_ns);
+        let at_ns = now_ns + self.latency.0.load(Ordering::Relaxed);
+        self.outstanding.push_back(Done {
+            tag: command.tag,
+            at_ns: at_ns.max(last_ns),
+        });
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        self.outstanding.front().map(|done| done.at_ns)
+    }
+
+    fn advance(&mut self, now_ns: u64, done: &mut Vec<Done>) {
+        let due = |first: &Done| first.at_ns <= now_ns;
+        while self.outstanding.front().is_some_and(due) {
+            done.extend(self.outstanding.pop_front());
+        }
+    }
+}
+
+/// Tries something on ever slower disks, until the machine is fast beside one:
+/// what depends on how fast it is holds there, and what is wrong does not.
+pub fn on_slower_disks(
+    latency: &Latency,
+    latencies_us: &[u64],
+    mut attempt: impl FnMut() -> Result<(), String>,
+) {
+    let mut failed = Vec::new();
+    for &latency_us in latencies_us {
+        latency.set_us(latency_us);
+        match attempt() {
+            Ok(()) => return,
+            Err(why) => failed.push(format!("{latency_us} us: {why}")),
+        }
+    }
+    panic!("{failed:#?}");
 }
 
 /// All files of a disk.
