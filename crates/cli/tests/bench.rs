@@ -33,7 +33,32 @@ fn is_empty(directory: &Path) -> bool {
     std::fs::read_dir(directory).unwrap().next().is_none()
 }
 
-const SHORT: &str = "--runtime 300ms --warm-up 100ms --size 64M --output-format json";
+/// All but how long.
+const COURSE: &str = "--warm-up 100ms --size 64M --output-format json";
+/// Where the machine stalls for as long as is measured, there is nothing to look
+/// at: then once more, for longer.
+const RUNTIMES_MS: [u64; 4] = [300, 2000, 10_000, 60_000];
+
+/// Measures until each load has moved something.
+#[track_caller]
+fn measured(arguments: &str, directory: &Path) -> Value {
+    let lines = RUNTIMES_MS.map(|ms| format!("{arguments} {COURSE} --runtime {ms}ms"));
+    let documents = lines.iter().map(|line| document(&iolane(line, directory)));
+    let mut documents = documents.filter(|document| !has_empty_load(&document["runs"]));
+    documents.next().expect("loads that move something")
+}
+
+fn has_empty_load(value: &Value) -> bool {
+    match value {
+        Value::Array(all) => all.iter().any(has_empty_load),
+        Value::Object(all) => {
+            all.get("operations")
+                .is_some_and(|operations| *operations == 0)
+                || all.values().any(has_empty_load)
+        }
+        _ => false,
+    }
+}
 
 #[track_caller]
 fn check_load(load: &Value) {
@@ -50,8 +75,7 @@ fn check_load(load: &Value) {
 #[test]
 fn mix_compares_policies_and_windows() {
     let directory = disk();
-    let output = iolane(&format!("bench mix {SHORT} --windows 4"), directory.path());
-    let document = document(&output);
+    let document = measured("bench mix --windows 4", directory.path());
     assert_eq!(document["schema"], "iolane.bench.mix/1");
     assert!(document["environment"]["kernel_release"].is_string());
     assert_eq!(document["target"]["size_bytes"], 64 << 20);
@@ -85,17 +109,26 @@ fn mix_compares_policies_and_windows() {
 #[test]
 fn mix_in_open_loop_with_mixed_writes_behind() {
     let directory = disk();
-    let line = format!(
-        "bench mix {SHORT} --policies lanes --foreground-rate 200/s --background-operation write \
-         --background-block-size 4k,64k --background-pattern sequential --background-depth 8 --repeat 2"
-    );
-    let document = document(&iolane(&line, directory.path()));
+    let line = "bench mix --policies lanes --foreground-rate 200/s --background-operation write \
+                --background-block-size 4k,64k --background-pattern sequential \
+                --background-depth 8 --repeat 2";
+    let both_sizes = |run: &Value| run["background"]["operations"].as_u64().unwrap() > 30;
+    let (ms, document) = RUNTIMES_MS
+        .into_iter()
+        .map(|ms| {
+            let line = format!("{line} {COURSE} --runtime {ms}ms");
+            (ms, document(&iolane(&line, directory.path())))
+        })
+        .find(|(_, document)| both_sizes(&document["runs"][0]))
+        .expect("writes in the background");
     let run = &document["runs"][0];
-    // 60 intended starts in each of two repetitions; a machine that stalled
-    // and could not send them says so.
+    // Intended starts in two repetitions; a machine that stalled and could not
+    // send them says so.
+    let due = 2 * ms / 5;
     let count = run["foreground"]["operations"].as_u64().unwrap();
     let warned = !document["warnings"].as_array().unwrap().is_empty();
-    assert!(count <= 122 && (count >= 118 || warned), "{count}");
+    let all = count + 2 >= due;
+    assert!(count <= due + 2 && (all || warned), "{count} of {due}");
     assert_eq!(run["foreground"]["spread"]["repetitions"], 2);
     assert_eq!(run["learned"].as_array().unwrap().len(), 2);
     let background = &run["background"];
@@ -107,11 +140,9 @@ fn mix_in_open_loop_with_mixed_writes_behind() {
 #[test]
 fn mix_with_shares_of_high_priority() {
     let directory = disk();
-    let line = format!(
-        "bench mix {SHORT} --policies prio-deadline --outstanding 20 --high-share 10,90 --operation write \
-         --group-limit 4 --deadlines 250ms,1s,3s,6s,9s"
-    );
-    let document = document(&iolane(&line, directory.path()));
+    let line = "bench mix --policies prio-deadline --outstanding 20 --high-share 10,90 \
+                --operation write --group-limit 4 --deadlines 250ms,1s,3s,6s,9s";
+    let document = measured(line, directory.path());
     let runs = document["runs"].as_array().unwrap();
     let shares: Vec<u64> = runs
         .iter()
@@ -129,11 +160,8 @@ fn sweep_names_the_knee_and_writes_its_report() {
     let directory = disk();
     let results = tempfile::tempdir().unwrap();
     let report = results.path().join("report.html");
-    let line = format!(
-        "bench sweep {SHORT} --depths 1,4,16 --report {}",
-        report.display()
-    );
-    let document = document(&iolane(&line, directory.path()));
+    let line = format!("bench sweep --depths 1,4,16 --report {}", report.display());
+    let document = measured(&line, directory.path());
     assert_eq!(document["schema"], "iolane.bench.sweep/1");
     let runs = document["runs"].as_array().unwrap();
     for (run, depth) in runs.iter().zip([1, 4, 16]) {
@@ -150,8 +178,9 @@ fn every_backend_and_operation_sweeps() {
     let directory = disk();
     for backend in ["io_uring", "linux-aio", "threads"] {
         for rest in ["--operation write --pattern sequential", "--io buffered"] {
-            let line = format!("bench sweep {SHORT} --depths 8 --backend {backend} {rest}");
-            let output = iolane(&line, directory.path());
+            let line = format!("bench sweep --depths 8 --backend {backend} {rest}");
+            let short = format!("{line} {COURSE} --runtime 1ms");
+            let output = iolane(&short, directory.path());
             if output.status.code() == Some(2) {
                 // Forbidden here, and it says so.
                 let said = String::from_utf8_lossy(&output.stderr);
@@ -162,7 +191,7 @@ fn every_backend_and_operation_sweeps() {
                 iolane_testing::skipped(said);
                 continue;
             }
-            let document = document(&output);
+            let document = measured(&line, directory.path());
             assert!(document["backend"].as_str().unwrap().starts_with(backend));
             check_load(&document["runs"][0]);
         }
@@ -173,7 +202,8 @@ fn every_backend_and_operation_sweeps() {
 fn a_file_system_without_direct_io_is_explained() {
     // Memory, on every Linux. Since 6.6 it pretends to take direct I/O.
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let direct = iolane(&format!("bench mix {SHORT}"), directory.path());
+    let line = format!("bench mix {COURSE} --runtime 300ms");
+    let direct = iolane(&line, directory.path());
     if direct.status.code() == Some(2) {
         let failure: Value = serde_json::from_slice(&direct.stdout).unwrap();
         assert_eq!(failure["error"]["kind"], "setup");
@@ -182,20 +212,26 @@ fn a_file_system_without_direct_io_is_explained() {
     } else {
         document(&direct);
     }
-    let line = format!("bench mix {SHORT} --io buffered --policies noop");
-    check_load(&document(&iolane(&line, directory.path()))["runs"][0]["background"]);
+    let document = measured("bench mix --io buffered --policies noop", directory.path());
+    check_load(&document["runs"][0]["background"]);
     assert!(is_empty(directory.path()));
 }
 
 #[test]
 fn text_ends_with_the_conclusion() {
     let directory = disk();
-    let line = "bench mix --runtime 300ms --warm-up 100ms --size 64M --policies noop,lanes";
-    let output = iolane(line, directory.path());
-    let text = String::from_utf8(output.stdout).unwrap();
-    let last = text.trim_end().lines().last().unwrap();
-    assert!(
-        last.starts_with("lanes: foreground p99 ") && last.ends_with("of its total throughput."),
-        "{text}"
-    );
+    let mut texts = Vec::new();
+    for ms in RUNTIMES_MS {
+        let line =
+            format!("bench mix --runtime {ms}ms --warm-up 100ms --size 64M --policies noop,lanes");
+        let output = iolane(&line, directory.path());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let last = text.trim_end().lines().last().unwrap();
+        let is_conclusion = last.starts_with("lanes: foreground p99 ");
+        if is_conclusion && last.ends_with("of its total throughput.") {
+            return;
+        }
+        texts.push(text);
+    }
+    panic!("{}", texts.join("\n"));
 }
