@@ -318,11 +318,12 @@ fn a_loop_device_on_the_served_disk_holds_data_and_outlives_a_restart() {
     // Before the server detaches it.
     drop(device);
     let said = serving.terminate();
-    assert!(
-        // 100 us, and more for those that stood behind others.
-        said.contains(" 0 errors; mean latency by model 1") && said.contains(" µs; late by "),
-        "{said}"
-    );
+    assert!(said.contains(" 0 errors; "), "{said}");
+    // More than the model's 100 us for those that stood behind others.
+    let latency = said.split_once("mean latency by model ").unwrap().1;
+    let (latency, rest) = latency.split_once(' ').unwrap();
+    let is_longer = latency.parse::<f64>().unwrap() >= 100.0 && rest.starts_with("µs; late by ");
+    assert!(is_longer || rest.starts_with("ms; late by "), "{said}");
     assert!(!is_mounted(&place.mount()));
 
     let serving = place.serve_mounted(&[]).unwrap();
@@ -478,24 +479,32 @@ fn other_programs_speak_to_the_nbd_server() {
 
 #[test]
 fn verify_gives_its_document() {
-    let output = iolane(&[
-        "disk",
-        "verify",
-        "--model",
-        MODEL,
-        "--transports",
-        "nbd",
-        "--size",
-        "64m",
-        "--runtime",
-        "300ms",
-        "--rates",
-        "1000",
-        "--depths",
-        "1,2",
-        "--output-format",
-        "json",
-    ]);
+    let verify = |runtime: &str| {
+        iolane(&[
+            "disk",
+            "verify",
+            "--model",
+            MODEL,
+            "--transports",
+            "nbd",
+            "--size",
+            "64m",
+            "--runtime",
+            runtime,
+            "--rates",
+            "1000",
+            "--depths",
+            "1,2",
+            "--output-format",
+            "json",
+        ])
+    };
+    // Where the machine stalls for as long as a run, nothing is completed in it.
+    let is_empty = |output: &Output| {
+        String::from_utf8_lossy(&output.stdout).contains("did not complete a single request")
+    };
+    let runs = ["300ms", "3s", "30s"].into_iter().map(verify);
+    let output = { runs }.find(|output| !is_empty(output)).unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["schema"], "iolane.disk.verify/1");
