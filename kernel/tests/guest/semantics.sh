@@ -66,42 +66,37 @@ sectors_of_portions() {
     echo "$before $(awk '{ print $1, $3 }' /sys/block/n0/stat)" | awk '{ print int(($4 - $2) / ($3 - $1)) }'
 }
 
-# Neighbours of one level merge, of different levels they do not.
-test_merging() {
-    # All must be there before the first is done.
-    null_create n0 size=64 irqmode=2 completion_nsec=500000000 hw_queue_depth=1
+# A scheduler that starts anew, with room for all of a burst.
+anew() {
+    scheduler n0 none
     scheduler n0 prio-deadline
     echo 64 >"$(queue n0)/nr_requests"
-    # The first two are out of the scheduler before the others come.
-    { echo "W 2 33554432 4096"; echo "W 2 50331648 4096"
-      for i in 0 1 2 3 4 5 6 7; do echo "W 3 $((i * 4096)) 4096"; done
-      for i in 15 14 13 12 11 10 9 8; do echo "W 3 $((i * 4096)) 4096"; done; } >/tmp/same
+}
+
+# Neighbours of one level merge ...
+same_level_merges() {
+    anew
     burst /dev/n0 </tmp/same >/dev/null
     echo "level 3: $(levels n0 merged) merged, $(levels n0 dispatched) dispatched"
-    [ "$(levels n0 merged | cut -d' ' -f4)" = 15 ]
+    [ "$(levels n0 merged | cut -d' ' -f4)" = 15 ] || return 1
     [ "$(levels n0 dispatched | cut -d' ' -f4)" = 1 ]
-    scheduler n0 none
-    scheduler n0 prio-deadline
-    echo 64 >"$(queue n0)/nr_requests"
-    awk '{ if (NR > 2) $2 = NR % 5; print }' /tmp/same >/tmp/different
-    burst /dev/n0 </tmp/different >/dev/null
-    [ "$(levels n0 merged)" = "0 0 0 0 0" ]
-    # Beside urgent requests lower ones stay small: 4 of 16 KiB.
-    scheduler n0 none
-    scheduler n0 prio-deadline
-    echo 64 >"$(queue n0)/nr_requests"
+}
+
+# ... and beside urgent requests lower ones stay small: 4 of 16 KiB.
+beside_urgent_ones_stay_small() {
+    anew
     setting n0 lower_depth 1
     setting n0 lower_merge_kib 16
     setting n0 urgent_hold_us 10000000
-    { echo "W 0 33554432 4096"; sed 1d /tmp/same; } >/tmp/beside
     burst /dev/n0 </tmp/beside >/dev/null
     echo "beside: $(levels n0 merged) merged, $(levels n0 dispatched) dispatched"
+    # Larger ones are wrong even once.
+    [ "$(levels n0 dispatched | cut -d' ' -f4)" -ge 4 ] || exit 1
     [ "$(levels n0 dispatched | cut -d' ' -f4)" = 4 ]
-    # Pages that a task asks for at once, which the block layer joins on its way
-    # here: beside urgent requests the size is bounded all the same.
+}
+
+portions_stay_small() {
     scheduler n0 none
-    null_remove n0
-    null_create n0 size=64 irqmode=2 completion_nsec=1000000 hw_queue_depth=8
     scheduler n0 prio-deadline
     setting n0 lower_depth 1
     setting n0 lower_merge_kib 16
@@ -110,9 +105,32 @@ test_merging() {
     load /dev/n0 0.2 high:1:1:randread:4096:be0 >/dev/null
     beside=$(sectors_of_portions)
     echo "portions of 32 pages: $alone sectors a request alone, $beside beside urgent ones"
-    [ "$alone" -gt 32 ]
-    [ "$beside" -gt 8 ]
+    [ "$alone" -gt 32 ] || return 1
+    [ "$beside" -gt 8 ] || return 1
     [ "$beside" -le 32 ]
+}
+
+test_merging() {
+    # All must be there before the first is done.
+    null_create n0 size=64 irqmode=2 completion_nsec=500000000 hw_queue_depth=1
+    # The first two are out of the scheduler before the others come.
+    { echo "W 2 33554432 4096"; echo "W 2 50331648 4096"
+      for i in 0 1 2 3 4 5 6 7; do echo "W 3 $((i * 4096)) 4096"; done
+      for i in 15 14 13 12 11 10 9 8; do echo "W 3 $((i * 4096)) 4096"; done; } >/tmp/same
+    again_if_slow same_level_merges
+    # Those of different levels never do.
+    anew
+    awk '{ if (NR > 2) $2 = NR % 5; print }' /tmp/same >/tmp/different
+    burst /dev/n0 </tmp/different >/dev/null
+    [ "$(levels n0 merged)" = "0 0 0 0 0" ]
+    { echo "W 0 33554432 4096"; sed 1d /tmp/same; } >/tmp/beside
+    again_if_slow beside_urgent_ones_stay_small
+    # Pages that a task asks for at once, which the block layer joins on its way
+    # here: beside urgent requests the size is bounded all the same.
+    scheduler n0 none
+    null_remove n0
+    null_create n0 size=64 irqmode=2 completion_nsec=1000000 hw_queue_depth=8
+    again_if_slow portions_stay_small
     echo "15 of 16 merged at one level, none at five, 12 with 16 KiB at most"
 }
 
@@ -128,25 +146,30 @@ most_allocated() {
     echo "$most"
 }
 
+# low_leaves_room ENGINE
+low_leaves_room() {
+    load /dev/n0 6 low:4:128:randread:4096:be7:"$1" >/tmp/low &
+    most=$(most_allocated 40)
+    # There is room for the highest level at once.
+    load /dev/n0 1 high:1:1:randread:4096:be0 >/tmp/high
+    wait
+    high=$(field high p50_ns </tmp/high) low=$(field low p50_ns </tmp/low)
+    echo "$1: $most of 64 at most; a high read takes $high ns, a low one $low"
+    # Half of 64; tasks that race for the last may get it both, and who may
+    # not wait gets one tag per word of the bitmap, of which there are 4.
+    # Not even once.
+    [ "$most" -le 40 ] || exit 1
+    [ "$most" -ge 28 ] || return 1
+    holds "$high * 2 < $low"
+}
+
 # Low levels never take all requests, by whatever interface.
 test_groups() {
     for engine in aio uring; do
         null_create n0 size=64 irqmode=2 completion_nsec=2000000 hw_queue_depth=32
         scheduler n0 prio-deadline
         setting n0 level4_max_percent 50
-        load /dev/n0 6 low:4:128:randread:4096:be7:$engine >/tmp/low &
-        most=$(most_allocated 40)
-        # Half of 64; tasks that race for the last may get it both, and who may
-        # not wait gets one tag per word of the bitmap, of which there are 4.
-        echo "$engine: $most of 64 at most"
-        [ "$most" -ge 28 ]
-        [ "$most" -le 40 ]
-        # There is room for the highest level at once.
-        load /dev/n0 1 high:1:1:randread:4096:be0 >/tmp/high
-        wait
-        high=$(field high p50_ns </tmp/high) low=$(field low p50_ns </tmp/low)
-        echo "$engine: a high read takes $high ns, a low one $low"
-        holds "$high * 2 < $low"
+        again_if_slow low_leaves_room $engine
         null_remove n0
     done
 }
@@ -257,6 +280,23 @@ test_worst_wait() {
     echo "deadline 500000 us, worst wait:$waits"
 }
 
+# in_flight_between LEAST MOST JOB...: the most requests of the lowest level
+# that were with the device at a time, beside these jobs.
+in_flight_between() {
+    least=$1 bound=$2
+    shift 2
+    load /dev/n0 3 low:1:40:randread:4096:be7 "$@" >/dev/null &
+    sleep 1
+    most=0
+    for i in $(seq 20); do
+        now=$(levels n0 in_flight | cut -d' ' -f5)
+        [ "$now" -le $most ] || most=$now
+    done
+    wait
+    echo "${*:-alone}: $most in flight"
+    [ $most -ge "$least" ] && [ $most -le "$bound" ]
+}
+
 # While urgent requests are about, few others are with the device; then all.
 test_lower_depth() {
     null_create n0 size=64 irqmode=2 completion_nsec=10000000 hw_queue_depth=32
@@ -266,25 +306,9 @@ test_lower_depth() {
     setting n0 urgent_hold_us 3000000
     setting n0 level4_floor_percent 0
     setting n0 level4_read_deadline_us 60000000
-    for with in "" high:1:1:randread:4096:be0; do
-        # shellcheck disable=SC2086
-        load /dev/n0 3 low:1:40:randread:4096:be7 $with >/dev/null &
-        sleep 1
-        most=0
-        for i in $(seq 20); do
-            now=$(levels n0 in_flight | cut -d' ' -f5)
-            [ "$now" -le $most ] || most=$now
-        done
-        wait
-        echo "${with:-alone}: $most in flight"
-        if [ -z "$with" ]; then
-            [ $most -ge 24 ]
-            alone=$most
-        else
-            [ $most -ge 2 ]
-            [ $most -le 3 ]
-        fi
-    done
+    again_if_slow in_flight_between 24 32
+    alone=$most
+    again_if_slow in_flight_between 2 3 high:1:1:randread:4096:be0
     echo "$alone in flight alone, $most beside urgent requests"
 }
 
