@@ -6,7 +6,7 @@ mod faulty;
 mod queueing;
 mod tags;
 
-use crate::{Engine, File, OpenOptions, Policy, WindowConfig};
+use crate::{Deadline, Engine, File, OpenOptions, Policy, WindowConfig};
 use faulty::Control;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -26,7 +26,8 @@ const BLOCKS: usize = 256;
 
 impl Rig {
     /// With room for `window` transfers in flight and `queued_max` queued
-    /// requests per level, first in, first out.
+    /// requests per level, first in, first out. No deadline passes, however long
+    /// the machine stalls: what is past it goes before what is more urgent.
     fn new(window: u32, queued_max: u32) -> Rig {
         let control = Arc::new(Control::default());
         let engine = Engine::builder()
@@ -36,6 +37,7 @@ impl Rig {
                 config.window = WindowConfig::Fixed(window);
                 for level in &mut config.levels {
                     level.queued_max = queued_max;
+                    level.deadline = Deadline::Fixed(3_600_000_000_000);
                 }
             })
             .build()
