@@ -88,7 +88,8 @@ fn write(fixture: &Fixture, writer: u32, random: &mut Random) -> BTreeMap<u32, V
 fn read(fixture: &Fixture, random: &mut Random, stop: &AtomicBool) -> u64 {
     let (tree, pages) = (&fixture.tree, &fixture.pages);
     let mut walks = 0;
-    while !stop.load(Ordering::Relaxed) {
+    // One at least, also if the writers were done before this began.
+    while walks == 0 || !stop.load(Ordering::Relaxed) {
         for _ in 0..20 {
             let number = random.below((KEYS / FIXED_ONE_IN).into()) as u32 * FIXED_ONE_IN;
             let value = tree.get(pages, &key(number), <[u8]>::to_vec).unwrap();
