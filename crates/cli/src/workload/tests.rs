@@ -1,5 +1,5 @@
 //! Real transfers on small files. What is asserted does not depend on how
-//! fast or how busy the machine is, except for generous limits of seconds.
+//! fast or how busy the machine is.
 
 use std::fs;
 use std::path::PathBuf;
@@ -82,6 +82,21 @@ impl Fixture {
         .unwrap()
     }
 
+    /// Runs for so long that each stream moves so much: where the machine stalls
+    /// for as long as is measured, there is nothing to be looked at.
+    fn run_for(&self, operations: u64, streams: &[Stream]) -> Vec<Load> {
+        let runtimes_ms = [100, 1000, 10_000, 60_000];
+        let mut loads = runtimes_ms.into_iter().map(|ms| {
+            let times = Times {
+                runtime: Duration::from_millis(ms),
+                ..SHORT
+            };
+            self.run(times, streams).unwrap()
+        });
+        let moved = |loads: &Vec<Load>| loads.iter().all(|load| load.operations >= operations);
+        loads.find(moved).expect("every stream moves so much")
+    }
+
     fn run(&self, times: Times, streams: &[Stream]) -> Result<Vec<Load>, Failure> {
         let measured = run(
             "test",
@@ -126,14 +141,13 @@ fn every_kind_of_stream_moves_what_it_says() {
             for operation in [Operation::Read, Operation::Write] {
                 let before = carrier.file.device().statistics().total();
                 let streams = [stream(&carrier, Level::Normal, arrival, operation)];
-                let loads = fixture.run(SHORT, &streams).unwrap();
+                let loads = fixture.run_for(1, &streams);
                 let after = carrier.file.device().statistics().total();
                 let moved = match operation {
                     Operation::Read => after.read.requests - before.read.requests,
                     Operation::Write => after.write.requests - before.write.requests,
                 };
                 let load = &loads[0];
-                assert!(load.operations > 0, "{backend:?} {arrival:?} {operation:?}");
                 assert_eq!(load.bytes, load.operations * BLOCK_BYTES);
                 assert!(load.operations <= moved, "{arrival:?} {operation:?}");
                 assert_eq!(carrier.file.device().statistics().outstanding.count(), 0);
@@ -150,19 +164,21 @@ fn the_warm_up_is_not_counted() {
     let fixture = Fixture::new();
     let carrier = fixture.carrier(Backend::Auto, 4096);
     for arrival in ARRIVALS {
-        let before = carrier.file.device().statistics().total().read.requests;
         let streams = [stream(&carrier, Level::Normal, arrival, Operation::Read)];
-        let times = Times {
-            warm_up: Duration::from_millis(300),
-            runtime: Duration::from_millis(1),
+        let reads = || carrier.file.device().statistics().total().read.requests;
+        // A warm-up in which the machine stalls is mostly none.
+        let is_without = |warm_up_ms| {
+            let times = Times {
+                warm_up: Duration::from_millis(warm_up_ms),
+                runtime: Duration::from_millis(1),
+            };
+            let before = reads();
+            let loads = fixture.run(times, &streams).unwrap();
+            let all = reads() - before;
+            println!("{arrival:?}: {} of {all}", loads[0].operations);
+            loads[0].operations * 10 < all
         };
-        let loads = fixture.run(times, &streams).unwrap();
-        let all = carrier.file.device().statistics().total().read.requests - before;
-        assert!(
-            loads[0].operations * 10 < all,
-            "{arrival:?}: {} of {all}",
-            loads[0].operations
-        );
+        assert!([300, 3000, 30_000].into_iter().any(is_without));
     }
 }
 
@@ -227,8 +243,7 @@ fn a_full_allocation_group_loses_no_request() {
                 Operation::Write,
             ),
         ];
-        let loads = fixture.run(SHORT, &streams).unwrap();
-        assert!(loads.iter().all(|load| load.operations > 60), "{loads:?}");
+        fixture.run_for(61, &streams);
         let statistics = carrier.file.device().statistics();
         assert_eq!(statistics.outstanding.count(), 0);
         assert_eq!(statistics.callback_panics, 0);
@@ -253,7 +268,7 @@ fn the_levels_are_those_of_the_streams() {
             Operation::Write,
         ),
     ];
-    fixture.run(SHORT, &streams).unwrap();
+    fixture.run_for(1, &streams);
     let levels = carrier.file.device().statistics().levels;
     for (index, level) in levels.iter().enumerate() {
         assert_eq!(level.read.requests > 0, index == Level::Foreground.index());
@@ -262,11 +277,7 @@ fn the_levels_are_those_of_the_streams() {
 }
 
 /// Runs an endless load, does something to it, and gives what it ended with.
-fn interfered(
-    fixture: &Fixture,
-    arrival: Arrival,
-    interfere: impl FnOnce(),
-) -> (Failure, Duration) {
+fn interfered(fixture: &Fixture, arrival: Arrival, interfere: impl FnOnce()) -> Failure {
     let carrier = fixture.carrier(Backend::Auto, 4096);
     thread::scope(|scope| {
         let running = scope.spawn(|| {
@@ -277,8 +288,7 @@ fn interfered(
             thread::yield_now();
         }
         interfere();
-        let start = Instant::now();
-        (running.join().unwrap(), start.elapsed())
+        running.join().unwrap()
     })
 }
 
@@ -287,15 +297,13 @@ fn the_stop_flag_ends_every_kind_of_stream() {
     for arrival in ARRIVALS {
         let fixture = Fixture::new();
         let stop = fixture.session.stop.clone();
-        let (failure, took) = interfered(&fixture, arrival, || {
+        let failure = interfered(&fixture, arrival, || {
             stop.raise(2);
         });
         assert!(
             failure.to_string().contains("stopped by Ctrl-C"),
             "{failure}"
         );
-        // 200 ms where the machine is idle.
-        assert!(took < Duration::from_secs(5), "{arrival:?} took {took:?}");
     }
 }
 
@@ -307,7 +315,7 @@ fn a_target_cut_short_under_the_run_is_an_error_with_its_place() {
             .write(true)
             .open(&fixture.path)
             .unwrap();
-        let (failure, _) = interfered(&fixture, arrival, || file.set_len(100).unwrap());
+        let failure = interfered(&fixture, arrival, || file.set_len(100).unwrap());
         let message = failure.to_string();
         let place = format!("of {} failed: it gave ", fixture.path.display());
         assert!(
