@@ -11,7 +11,9 @@ const VOLUME_BYTES: u64 = 1 << 30;
 const READS_PER_SECOND: u64 = 3000;
 /// How far the learned limit may be from the real one.
 const LEARNED_TOLERANCE: f64 = 0.03;
-const ATTEMPTS_MAX: usize = 3;
+/// A machine or a disk that does less than this of it hides the limit.
+const REACHED_MIN: f64 = 0.97;
+const ATTEMPTS_MAX: usize = 8;
 
 /// The child starts under the limit: it waits for a line before it becomes the
 /// program, and by then it is in the group.
@@ -55,16 +57,26 @@ fn the_limit_is_learned_and_the_foreground_stays_below_it() {
     // the limit, hides it for that time. A limit that is not learned is missed
     // every time.
     let mut missed = Vec::new();
+    let mut reached = 0;
     for _ in 0..ATTEMPTS_MAX {
         let output = iolane_in(&limit, &line);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
-        match judge(&serde_json::from_slice(&output.stdout).unwrap()) {
+        let document = serde_json::from_slice(&output.stdout).unwrap();
+        match judge(&document) {
             Ok(()) => return,
             Err(why) => missed.push(why),
         }
+        reached += u32::from(total(&document["runs"][0]) >= READS_PER_SECOND as f64 * REACHED_MIN);
+    }
+    if reached == 0 {
+        return skipped(format!("the limit is never reached: {missed:?}"));
     }
     panic!("{missed:#?}");
+}
+
+fn total(run: &Value) -> f64 {
+    run["total_operations_per_second"].as_f64().unwrap()
 }
 
 /// Why these runs do not show that the limit was learned, if they do not.
@@ -75,7 +87,7 @@ fn judge(document: &Value) -> Result<(), String> {
         (&"noop".into(), &"lanes".into())
     );
     for run in [noop, lanes] {
-        let total = run["total_operations_per_second"].as_f64().unwrap();
+        let total = total(run);
         // The throttle works in slices, which may end inside the measured time.
         assert!(total < READS_PER_SECOND as f64 * 1.1, "no limit: {total}");
     }
