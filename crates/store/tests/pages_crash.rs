@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Pairs of pages that change together.
 const PAIRS: u64 = 250;
 const THREADS: u64 = 2;
+/// Of these, so many are told to be durable before a process is first stopped,
+/// and as many more before the next time: some hundred changes for each.
+const DURABLE_MIN: usize = 2;
 const DIRECTORY: &str = "IOLANE_STORE_TEST_DIRECTORY";
 const SEED: &str = "IOLANE_STORE_TEST_SEED";
 
@@ -246,6 +249,16 @@ impl Running {
         self.reader.take().unwrap().join().unwrap()
     }
 
+    /// Waits until so many pairs were told to be durable, however long that
+    /// takes.
+    fn wait_durable(&mut self, count: usize) {
+        while self.durable.lock().unwrap().len() < count {
+            let ended = self.child.try_wait().unwrap();
+            assert_eq!(ended, None, "it ended by itself");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -306,7 +319,8 @@ fn what_a_stopped_process_left_is_whole() {
         let mut running = start("child", &path, seed + round);
         let mut copies = Vec::new();
         for number in 0..4 {
-            std::thread::sleep(Duration::from_millis(80 + dice.roll(200)));
+            running.wait_durable(DURABLE_MIN * (number + 1));
+            std::thread::sleep(Duration::from_millis(dice.roll(200)));
             signal(&running.child, "-STOP");
             // What the kernel was told to do is still being done.
             std::thread::sleep(Duration::from_millis(20));
@@ -318,7 +332,6 @@ fn what_a_stopped_process_left_is_whole() {
         }
         running.kill();
         let durable = running.durable();
-        assert!(durable.len() > 3, "{} durable pairs", durable.len());
         for (to, durable) in &copies {
             redone += check(to, durable, &format!("seed {seed}, {}", to.display()));
         }
