@@ -14,6 +14,8 @@ const LEARNED_TOLERANCE: f64 = 0.03;
 /// A machine or a disk that does less than this of it hides the limit.
 const REACHED_MIN: f64 = 0.97;
 const ATTEMPTS_MAX: usize = 8;
+/// So many of them, if it was not reached once.
+const ATTEMPTS_HIDDEN_MAX: usize = 3;
 
 /// The child starts under the limit: it waits for a line before it becomes the
 /// program, and by then it is in the group.
@@ -58,7 +60,7 @@ fn the_limit_is_learned_and_the_foreground_stays_below_it() {
     // every time.
     let mut missed = Vec::new();
     let mut reached = 0;
-    for _ in 0..ATTEMPTS_MAX {
+    for attempt in 1..=ATTEMPTS_MAX {
         let output = iolane_in(&limit, &line);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
@@ -68,6 +70,9 @@ fn the_limit_is_learned_and_the_foreground_stays_below_it() {
             Err(why) => missed.push(why),
         }
         reached += u32::from(total(&document["runs"][0]) >= READS_PER_SECOND as f64 * REACHED_MIN);
+        if attempt == ATTEMPTS_HIDDEN_MAX && reached == 0 {
+            break;
+        }
     }
     if reached == 0 {
         return skipped(format!("the limit is never reached: {missed:?}"));
