@@ -119,6 +119,7 @@ fn transactions_run_beside_everything() {
     assert_eq!(runs(&document).len(), 2);
     for run in runs(&document) {
         assert_eq!(run["background"].as_array().unwrap().len(), 4);
+        assert!(run["counts"]["checkpoints_asked"].is_u64(), "{run:#}");
         assert!(!run["timeline"].as_array().unwrap().is_empty());
     }
 }

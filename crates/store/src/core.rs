@@ -1,7 +1,7 @@
 //! What all parts of an open store share.
 
 use crate::access::PagesError;
-use crate::flush::{Bell, FlushCounters};
+use crate::flush::{Asked, Bell, FlushCounters};
 use crate::log::{Log, LogError};
 use crate::names::Names;
 use crate::pool::Pool;
@@ -26,6 +26,8 @@ pub(crate) struct Core {
     pub(crate) streams: Streams,
     pub(crate) bell: Arc<Bell>,
     pub(crate) flushed: FlushCounters,
+    /// Those who wait for a checkpoint.
+    pub(crate) asked: Asked,
     /// Not before redo is complete: the log must stay as it is till then.
     checkpoints: AtomicBool,
     /// Changes made by mini-transactions, for statistics.
@@ -59,6 +61,7 @@ impl Core {
             streams: Streams::default(),
             bell,
             flushed: FlushCounters::default(),
+            asked: Asked::default(),
             checkpoints: AtomicBool::new(false),
             changes: AtomicU64::new(0),
         }
@@ -76,6 +79,7 @@ impl Core {
     pub(crate) fn fail(&self, reason: String) {
         self.pool.failure.set(reason.clone());
         self.log.fail(reason);
+        self.asked.look_again();
         self.bell.ring();
     }
 

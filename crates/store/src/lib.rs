@@ -59,7 +59,7 @@ mod waits;
 
 pub use check::{CheckReport, Finding};
 pub use error::StoreError;
-pub use flush::FlushStatistics;
+pub use flush::{CheckpointReport, FlushStatistics};
 pub use ledger::{FileClass, Ledger};
 pub use mini::Mini;
 pub use names::{DirectoryLock, Names, SystemNames};

@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::error::StoreError;
 use crate::failure::Failure;
 use crate::files::PageFiles;
-use crate::flush::{Doublewrite, FlushStatistics, Flusher};
+use crate::flush::{CheckpointReport, Doublewrite, FlushStatistics, Flusher};
 use crate::ids::{Lsn, PAGE_BYTES_DEFAULT, PageId, SegmentId};
 use crate::ledger::{FileClass, Ledger, tag};
 use crate::log::{Log, LogError};
@@ -327,6 +327,15 @@ impl PageStore {
     pub fn make_written(&self, lsn: Lsn) -> Result<(), PagesError> {
         let result = self.core.log.make_written(lsn);
         result.map_err(|error| self.core.log_failed(error))
+    }
+
+    /// Waits until all that is logged by now is in its place, and redo would
+    /// begin behind it. See [`Store::checkpoint`](crate::Store::checkpoint).
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`].
+    pub fn checkpoint(&self) -> Result<CheckpointReport, PagesError> {
+        self.core.checkpoint()
     }
 
     /// The redo log.

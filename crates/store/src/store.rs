@@ -6,6 +6,7 @@ use crate::backing::Backing;
 use crate::check::CheckReport;
 use crate::data::{Row, TableSchema};
 use crate::error::StoreError;
+use crate::flush::CheckpointReport;
 use crate::ids::{Lsn, PageId};
 use crate::ledger::Ledger;
 use crate::names::DirectoryLock;
@@ -359,6 +360,39 @@ impl Store {
         let pages = &self.system.backing;
         pages.make_durable(pages.log().end())?;
         Ok(pages.check_failure()?)
+    }
+
+    /// Returns once every change that was committed before the call, and every
+    /// other that was in the log by then, is in its place in the tablespaces,
+    /// and the log's checkpoint has passed it: recovery would begin behind it.
+    ///
+    /// Nobody is stopped by it, and what is changed during the call is not waited
+    /// for. Meanwhile pages are written at [`Prefetch`](iolane::Level), ahead of
+    /// backups and behind all that queries and commits wait for; that may take
+    /// as long as writing the whole pool. Several threads may call it at once.
+    ///
+    /// A store needs no such calls: it writes changed pages and moves the
+    /// checkpoint by itself. They bound what recovery will have to do, or bring
+    /// the files up to date before they are copied below the store.
+    ///
+    /// ```
+    /// # use iolane_store::{Store, StoreOptions};
+    /// # let directory = tempfile::tempdir_in("/var/tmp")?;
+    /// # let path = directory.path().join("people");
+    /// # let mut options = StoreOptions::default();
+    /// # options.pages.pool_bytes = 16 << 20;
+    /// let store = Store::create(&path, &options)?;
+    /// let report = store.checkpoint()?;
+    /// assert!(report.to >= report.target);
+    /// println!("{} pages, {} bytes of the log", report.pages, report.to.0 - report.from.0);
+    /// # drop(store);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Pages`] if the store has failed, or fails meanwhile.
+    pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        Ok(self.system.backing.checkpoint()?)
     }
 
     /// Walks everything: pages and their checksums, the order of trees, rows

@@ -65,7 +65,7 @@ pub enum Beside {
     Scan,
     /// One backup of the store after the other
     Backup,
-    /// Changes that fill the log, so that one checkpoint follows the other
+    /// Changes of a few rows without end, and each second a checkpoint that takes them to their places
     Checkpoint,
     /// One change of all rows after the other
     Update,
@@ -181,7 +181,7 @@ pub struct StoreTableArgs {
     /// Memory for pages of the store, at least 2 MiB
     #[arg(long, value_name = "SIZE", default_value = "32m", value_parser = pool_size)]
     pub pool_size: u64,
-    /// Size of the redo log: in a small one checkpoints follow each other faster, also while the table is loaded
+    /// Size of the redo log: in a small one it is made room in more often, also while the table is loaded
     #[arg(long, value_name = "SIZE", default_value = "128m", value_parser = log_size)]
     pub log_size: u64,
 }

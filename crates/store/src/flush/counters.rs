@@ -22,8 +22,10 @@ pub struct FlushStatistics {
     pub syncs: u64,
     /// Syncs of the doublewrite area.
     pub area_syncs: u64,
-    /// Checkpoints taken.
+    /// Times that the log's checkpoint was moved.
     pub checkpoints: u64,
+    /// Calls of [`Store::checkpoint`](crate::Store::checkpoint) that were served.
+    pub checkpoints_asked: u64,
 }
 
 #[derive(Default)]
@@ -36,6 +38,7 @@ pub(crate) struct FlushCounters {
     syncs: AtomicU64,
     area_syncs: AtomicU64,
     checkpoints: AtomicU64,
+    checkpoints_asked: AtomicU64,
 }
 
 impl FlushCounters {
@@ -67,6 +70,10 @@ impl FlushCounters {
         self.checkpoints.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(super) fn asked(&self) {
+        self.checkpoints_asked.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn read(&self) -> FlushStatistics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         FlushStatistics {
@@ -78,6 +85,7 @@ impl FlushCounters {
             syncs: read(&self.syncs),
             area_syncs: read(&self.area_syncs),
             checkpoints: read(&self.checkpoints),
+            checkpoints_asked: read(&self.checkpoints_asked),
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | file | subject |
 //! |---|---|
 //! | `pace` | the policies: what to write next |
+//! | `checkpoint` | those who wait for a checkpoint |
 //! | `pipeline` | batches on their way |
 //! | `syncs` | syncs that batches share |
 //! | `doublewrite` | the area with copies, against writes cut short |
@@ -19,6 +20,7 @@
 //! | `bell` | waking the flusher |
 
 mod bell;
+mod checkpoint;
 mod counters;
 mod doublewrite;
 mod in_place;
@@ -27,6 +29,8 @@ mod pipeline;
 mod syncs;
 
 pub(crate) use bell::Bell;
+pub(crate) use checkpoint::Asked;
+pub use checkpoint::CheckpointReport;
 pub(crate) use counters::FlushCounters;
 pub use counters::FlushStatistics;
 pub(crate) use doublewrite::{BATCH_PAGES, Doublewrite, SLOTS};
@@ -35,6 +39,7 @@ pub(crate) use in_place::InPlace;
 use crate::core::Core;
 use crate::ids::Lsn;
 use crate::policy::Preflush;
+use checkpoint::Wanted;
 use iolane::Buffer;
 use pace::{Haste, Order, Pace, Situation};
 use pipeline::{Load, Pipeline};
@@ -122,13 +127,13 @@ impl Flusher {
 
     fn round(&mut self, stopped: bool) -> Result<(), String> {
         let advanced = self.pipeline.advance().map_err(|error| error.to_string())?;
-        let seen = self.look(stopped);
-        if seen.frame_wanted || seen.room_wanted {
-            let policy = &self.core.pool.files.policy;
-            self.pipeline.promote(Haste::Urgent.level(policy));
+        let wanted = self.core.asked.wanted(self.core.log.checkpoint_lsn());
+        let seen = self.look(stopped, wanted.is_some());
+        if let Some(haste) = seen.waited_for() {
+            self.pipeline.promote(haste);
         }
-        let begun = self.begin_batch(&seen)?;
-        self.checkpoint(&seen)?;
+        let begun = self.begin_batch(&seen, wanted)?;
+        self.checkpoint(&seen, wanted)?;
         let done = stopped && self.pipeline.is_empty();
         if !advanced && !begun && !done {
             let due = self.pipeline.due();
@@ -138,7 +143,7 @@ impl Flusher {
         Ok(())
     }
 
-    fn look(&self, stopped: bool) -> Situation {
+    fn look(&self, stopped: bool, checkpoint_wanted: bool) -> Situation {
         let pool = &self.core.pool;
         let log = &self.core.log;
         Situation {
@@ -148,6 +153,7 @@ impl Flusher {
             is_low: pool.is_low(),
             frame_wanted: pool.waiting() > 0,
             room_wanted: log.waiting() > 0,
+            checkpoint_wanted,
             pressure: log.pressure(),
             changes: log.end().0,
             reads: pool.reads(),
@@ -156,7 +162,7 @@ impl Flusher {
     }
 
     /// Begins to write what the policy wants written. Returns whether it did.
-    fn begin_batch(&mut self, seen: &Situation) -> Result<bool, String> {
+    fn begin_batch(&mut self, seen: &Situation, wanted: Option<Wanted>) -> Result<bool, String> {
         if !self.pipeline.has_room() {
             return Ok(false);
         }
@@ -171,7 +177,7 @@ impl Flusher {
         if self.pipeline.len() >= order.flights {
             return Ok(false);
         }
-        let Some(load) = self.take(&order) else {
+        let Some(load) = self.take(&order, wanted) else {
             return Ok(false);
         };
         self.pace.begun(now, &order, load.frames.len());
@@ -180,9 +186,10 @@ impl Flusher {
     }
 
     /// Takes the pages of a batch, if they are worth one.
-    fn take(&self, order: &Order) -> Option<Load> {
+    fn take(&self, order: &Order, wanted: Option<Wanted>) -> Option<Load> {
         let pool = &self.core.pool;
-        let line = self.line(order.line);
+        let asked = wanted.map_or(Lsn(0), |wanted| wanted.farthest);
+        let line = self.line(order.line).max(asked);
         let leaving = if order.cleaning { pool.cleaning() } else { 0 };
         let missing = order.pages_min.saturating_sub(leaving);
         if !pool.dirty.has_before(missing, line) {
@@ -190,7 +197,13 @@ impl Flusher {
         }
         let mut frames = Vec::new();
         if order.cleaning {
-            let found = pool.take_cleaning(order.pages);
+            // Of these there may always be more: who waits for a checkpoint has
+            // a share of each batch.
+            let most = match wanted {
+                Some(_) => order.pages.div_ceil(2),
+                None => order.pages,
+            };
+            let found = pool.take_cleaning(most);
             let (dirty, clean) = found
                 .into_iter()
                 .partition::<Vec<u32>, _>(|&frame| pool.dirty.take(pool.frames(), frame));
@@ -223,7 +236,7 @@ impl Flusher {
     }
 
     /// Lets the log forget what has reached its place.
-    fn checkpoint(&self, seen: &Situation) -> Result<(), String> {
+    fn checkpoint(&self, seen: &Situation, wanted: Option<Wanted>) -> Result<(), String> {
         let core = &self.core;
         if !core.may_checkpoint() {
             return Ok(());
@@ -236,11 +249,13 @@ impl Flusher {
         let gain = (oldest.0 - now.0) as f64 / core.log.capacity() as f64;
         let clean = core.pool.dirty.count() == 0 && self.pipeline.is_empty();
         let worth = gain >= CHECKPOINT_GAIN && seen.pressure > CHECKPOINT_PRESSURE;
-        if worth || seen.room_wanted || seen.stopped || clean {
+        let asked = wanted.is_some_and(|wanted| wanted.nearest <= oldest);
+        if worth || asked || seen.room_wanted || seen.stopped || clean {
             core.log
                 .set_checkpoint(oldest)
                 .map_err(|error| error.to_string())?;
             core.flushed.checkpoint();
+            core.asked.look_again();
         }
         Ok(())
     }

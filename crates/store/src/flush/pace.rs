@@ -59,6 +59,8 @@ pub(super) struct Situation {
     pub(super) frame_wanted: bool,
     /// Does a thread wait for room in the log?
     pub(super) room_wanted: bool,
+    /// Does a thread wait for a checkpoint?
+    pub(super) checkpoint_wanted: bool,
     /// How full the log is, 0 to 1.
     pub(super) pressure: f64,
     /// The log's end.
@@ -67,6 +69,18 @@ pub(super) struct Situation {
     pub(super) reads: u64,
     /// Is everything to be written?
     pub(super) stopped: bool,
+}
+
+impl Situation {
+    /// How urgent what is under way has become for those who wait. Who waits for
+    /// a checkpoint is no query: it goes ahead of backups and behind queries.
+    pub(super) fn waited_for(&self) -> Option<Haste> {
+        if self.frame_wanted || self.room_wanted {
+            Some(Haste::Urgent)
+        } else {
+            self.checkpoint_wanted.then_some(Haste::Raised)
+        }
+    }
 }
 
 /// How urgent a batch is.
@@ -98,7 +112,8 @@ pub(super) struct Order {
     pub(super) pages_min: usize,
     /// Pages that wait to leave memory come first.
     pub(super) cleaning: bool,
-    /// Share of the log, from its old end on, whose changes are to be written.
+    /// Share of the log, from its old end on, whose changes are to be written;
+    /// and whatever a checkpoint needs that somebody waits for.
     pub(super) line: f64,
     /// What those that are written for their age are written for.
     pub(super) role: Role,
@@ -161,6 +176,9 @@ impl Pace {
         match self.policy {
             Preflush::Steady => self.steady(now, seen),
             Preflush::Steps | Preflush::Idle => self.pressed(seen).or_else(|| {
+                if seen.checkpoint_wanted {
+                    return Some(self.asked());
+                }
                 if now.saturating_sub(self.looked) >= STEP {
                     self.looked = now;
                     self.look(now, seen);
@@ -198,23 +216,24 @@ impl Pace {
 
     /// All the time, as slowly as may be.
     fn steady(&self, now: Duration, seen: &Situation) -> Option<Order> {
-        let waited_for = seen.frame_wanted || seen.room_wanted;
+        let waited_for = seen.waited_for();
         let share = seen.dirty as f64 / seen.frames as f64;
         let crowded = share > DIRTY_RAISED;
-        let haste = if waited_for || seen.pressure > PRESSURE_URGENT {
+        let pressed = if seen.pressure > PRESSURE_URGENT {
             Haste::Urgent
         } else if seen.pressure > PRESSURE_RAISED || seen.is_low || crowded {
             Haste::Raised
         } else {
             Haste::Low
         };
+        let haste = waited_for.map_or(pressed, |waiting| waiting.max(pressed));
         let quiet = now.saturating_sub(self.moved.2) >= QUIET;
         let line = if quiet || share > DIRTY_EASY {
             f64::INFINITY
         } else {
             (1.0 - PRESSURE_EASY / seen.pressure).max(0.0)
         };
-        let needed = waited_for || seen.is_low || quiet;
+        let needed = waited_for.is_some() || seen.is_low || quiet;
         let rare = now.saturating_sub(self.begun) >= TRICKLE;
         Some(Order {
             pages_min: if needed || rare {
@@ -243,6 +262,16 @@ impl Pace {
             role: Role::Checkpoint,
             ..self.order(usize::MAX, Haste::Urgent)
         })
+    }
+
+    /// Somebody waits for a checkpoint: what it needs, a batch at a time.
+    fn asked(&self) -> Order {
+        Order {
+            cleaning: false,
+            line: 0.0,
+            role: Role::Checkpoint,
+            ..self.order(usize::MAX, Haste::Raised)
+        }
     }
 
     /// What there is to write in this second.

@@ -7,6 +7,7 @@
 //! describes is written.
 
 use super::doublewrite::{Outgoing, Ticket, write_all};
+use super::pace::Haste;
 use super::syncs::{Synced, Syncs, Target};
 use super::{SLOTS, TICK};
 use crate::core::Core;
@@ -375,9 +376,10 @@ impl Pipeline {
     }
 
     /// Somebody waits now.
-    pub(super) fn promote(&mut self, level: Level) {
+    pub(super) fn promote(&mut self, haste: Haste) {
+        let level = haste.level(&self.core.pool.files.policy);
         for flight in &mut self.flights {
-            flight.urgent = true;
+            flight.urgent |= haste == Haste::Urgent;
             if flight.level.index() <= level.index() {
                 continue;
             }

@@ -117,6 +117,9 @@ pub fn step(store: &Store, random: &mut Random, state: &mut State) -> Result<(),
             change(random, &mut undone, &name, &mut table.clone(), count)?;
             undone.rollback()?;
         }
+        7 => {
+            store.checkpoint()?;
+        }
         _ => {}
     }
     let mut transaction = store.begin();

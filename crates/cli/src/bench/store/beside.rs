@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iolane_store::{Direction, Durability, Error, StoreOptions};
 
+use super::run::ending;
 use super::table::TABLE;
 use super::work::Work;
 use crate::args::store_bench::Beside;
@@ -14,12 +15,18 @@ use crate::workload::offsets::Random;
 
 /// Rows of one transaction.
 const ROWS_PER_TRANSACTION: u64 = 100;
-/// Rows that are changed to fill the log: they stay in memory, so that the log
-/// and not reading sets the pace.
+/// Rows that are changed for checkpoints to have something to do: they stay in
+/// memory, so that the log and not reading sets the pace.
 const CHECKPOINT_ROWS: u64 = 2000;
-/// Between two transactions that fill the log, so that they do not take all of
+/// Between two transactions that change them, so that they do not take all of
 /// a processor.
 const CHECKPOINT_PAUSE: Duration = Duration::from_millis(1);
+/// From the begin of a checkpoint to that of the next, or until it is done if
+/// that is later: so a run has as many as it has seconds, on any disk that can
+/// write what was changed.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest sleep between checkpoints, so that the end of a run is seen.
+const CHECKPOINT_NAP: Duration = Duration::from_millis(20);
 /// Between two looks at whether the run is over.
 const LOOK: u64 = 64;
 
@@ -36,15 +43,12 @@ impl Background<'_> {
     /// policy: it is I/O that is compared.
     pub fn run(&self, work: &Work<'_>, options: &StoreOptions) -> Result<(), Error> {
         be_nice();
-        while !work.is_over() {
-            match self.what {
-                Beside::Scan => self.scan(work)?,
-                Beside::Backup => self.backup(work, options)?,
-                Beside::Checkpoint => self.checkpoint(work)?,
-                Beside::Update => self.update(work)?,
-            }
+        match self.what {
+            Beside::Scan => until_over(work, || self.scan(work)),
+            Beside::Backup => until_over(work, || self.backup(work, options)),
+            Beside::Checkpoint => self.checkpoints(work),
+            Beside::Update => until_over(work, || self.update(work)),
         }
-        Ok(())
     }
 
     fn count(&self, rows: u64) {
@@ -81,7 +85,23 @@ impl Background<'_> {
         Ok(())
     }
 
-    fn checkpoint(&self, work: &Work<'_>) -> Result<(), Error> {
+    /// Changes, and meanwhile checkpoints. One cannot be cut short: the run ends
+    /// when it has.
+    fn checkpoints(&self, work: &Work<'_>) -> Result<(), Error> {
+        thread::scope(|scope| {
+            let taking = scope.spawn(|| {
+                be_nice();
+                let taken = take_checkpoints(work);
+                // Or the changes would go on.
+                ending(work, taken)
+            });
+            let changed = ending(work, until_over(work, || self.change_some(work)));
+            let taken = taking.join();
+            changed.and(taken.expect("it panics on nothing"))
+        })
+    }
+
+    fn change_some(&self, work: &Work<'_>) -> Result<(), Error> {
         let rows = work.table.rows().min(CHECKPOINT_ROWS);
         // The last rows: nobody else prefers them.
         let first = work.table.rows() - rows;
@@ -122,4 +142,25 @@ impl Background<'_> {
         self.count(ids.len() as u64);
         Ok(())
     }
+}
+
+fn until_over(work: &Work<'_>, mut one: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    while !work.is_over() {
+        one()?;
+    }
+    Ok(())
+}
+
+fn take_checkpoints(work: &Work<'_>) -> Result<(), Error> {
+    let mut due = Instant::now() + CHECKPOINT_INTERVAL;
+    while !work.is_over() {
+        let left = due.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            thread::sleep(left.min(CHECKPOINT_NAP));
+            continue;
+        }
+        due = Instant::now() + CHECKPOINT_INTERVAL;
+        work.store.checkpoint()?;
+    }
+    Ok(())
 }

@@ -56,7 +56,10 @@ pub struct StoreCounts {
     pub pages_read_ahead: u64,
     pub pages_read_ahead_unused: u64,
     pub pages_written: u64,
+    /// Times that the log's checkpoint was moved.
     pub checkpoints: u64,
+    /// Checkpoints that a background asked for and got.
+    pub checkpoints_asked: u64,
     /// Waits for a free frame, and how long they were in all.
     pub frame_waits: u64,
     pub frame_wait_ns: u64,
@@ -72,6 +75,7 @@ impl StoreCounts {
         self.pages_read_ahead_unused += other.pages_read_ahead_unused;
         self.pages_written += other.pages_written;
         self.checkpoints += other.checkpoints;
+        self.checkpoints_asked += other.checkpoints_asked;
         self.frame_waits += other.frame_waits;
         self.frame_wait_ns += other.frame_wait_ns;
         self.log_waits += other.log_waits;

@@ -5,7 +5,7 @@ use maud::Markup;
 use super::document::LedgerRow;
 use super::{StoreBenchOutcome, StoreRun};
 use crate::args::choices::name;
-use crate::args::store_bench::{Experiment, LoadOrder};
+use crate::args::store_bench::{Beside, Experiment, LoadOrder};
 use crate::output::chart::{Axis, LineChart, Series, latency_cdf};
 use crate::output::html::Section;
 use crate::output::text::{Style, Table};
@@ -171,6 +171,7 @@ fn device_table(outcome: &StoreBenchOutcome, runs: &[&StoreRun]) -> Table {
             "ahead",
             "unused",
             "checkpoints",
+            "asked",
             "CPU ms/MB",
         ],
     );
@@ -198,6 +199,10 @@ fn device_table(outcome: &StoreBenchOutcome, runs: &[&StoreRun]) -> Table {
                 run.counts.pages_read_ahead,
             ),
             run.counts.checkpoints.to_string(),
+            match run.setting.beside.contains(&Beside::Checkpoint) {
+                true => run.counts.checkpoints_asked.to_string(),
+                false => String::new(),
+            },
             // 1 MB is a million bytes, 1 ms a million nanoseconds.
             units::figure(cpu_ns_per_second / moved.max(1.0)),
         ]);

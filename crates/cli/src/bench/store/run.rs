@@ -147,7 +147,7 @@ fn entered(diary: Diary, mut slices: Vec<Slice>, load: &mut Load, table: &Table)
 }
 
 /// One that failed ends the run.
-fn ending(work: &Work<'_>, result: Result<(), Error>) -> Result<(), Error> {
+pub fn ending(work: &Work<'_>, result: Result<(), Error>) -> Result<(), Error> {
     if result.is_err() {
         work.ended.store(true, Ordering::Relaxed);
     }
@@ -326,6 +326,7 @@ fn counts(before: &StoreStatistics, after: &StoreStatistics) -> StoreCounts {
         pages_read_ahead_unused: after.pool.prefetches_wasted - before.pool.prefetches_wasted,
         pages_written: after.flush.pages - before.flush.pages,
         checkpoints: after.flush.checkpoints - before.flush.checkpoints,
+        checkpoints_asked: after.flush.checkpoints_asked - before.flush.checkpoints_asked,
         frame_waits: after.frame_waits.count - before.frame_waits.count,
         frame_wait_ns: after.frame_waits.total_ns - before.frame_waits.total_ns,
         log_waits: after.log_waits.count - before.log_waits.count,

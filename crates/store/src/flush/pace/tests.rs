@@ -16,6 +16,7 @@ const EASE: Situation = Situation {
     is_low: false,
     frame_wanted: false,
     room_wanted: false,
+    checkpoint_wanted: false,
     pressure: 0.1,
     changes: 1,
     reads: 1,
@@ -192,6 +193,40 @@ fn the_steady_policy_writes_few_pages_rarely_unless_they_are_needed() {
     };
     let order = pace.next(at(790), &read).unwrap();
     assert_eq!((order.pages_min, order.line), (1, f64::INFINITY));
+}
+
+/// Ahead of backups and behind queries, whatever the policy; but who waits for a
+/// frame or for room comes first.
+#[test]
+fn a_checkpoint_that_is_waited_for_is_raised() {
+    for policy in [Preflush::Idle, Preflush::Steps, Preflush::Steady] {
+        let mut pace = Pace::new(policy, BATCH, FLIGHTS);
+        let wanted = Situation {
+            checkpoint_wanted: true,
+            ..EASE
+        };
+        assert_eq!(wanted.waited_for(), Some(Haste::Raised));
+        for ms in [1, 2] {
+            let order = pace.next(at(ms), &wanted).unwrap();
+            assert_eq!((order.haste, order.pages_min), (Haste::Raised, 1));
+            assert_eq!((order.pages, order.line), (BATCH, 0.0));
+            pace.begun(at(ms), &order, 1);
+        }
+        let pressed = Situation {
+            frame_wanted: true,
+            ..wanted
+        };
+        assert_eq!(pressed.waited_for(), Some(Haste::Urgent));
+        assert_eq!(pace.next(at(3), &pressed).unwrap().haste, Haste::Urgent);
+    }
+    let mut pace = Pace::new(Preflush::Steady, BATCH, FLIGHTS);
+    let full = Situation {
+        checkpoint_wanted: true,
+        pressure: 0.9,
+        ..EASE
+    };
+    assert_eq!(pace.next(at(1), &full).unwrap().haste, Haste::Urgent);
+    assert_eq!(EASE.waited_for(), None);
 }
 
 #[test]
