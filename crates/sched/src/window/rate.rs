@@ -7,15 +7,26 @@
 //! between which the same amount is served, at the same pace. Once that is
 //! seen, requests are paced evenly, slightly below it: the bucket never runs
 //! empty, and what waits, waits in our queue, where levels count.
+//!
+//! A head that seeks stalls as well, for 5 to 20 ms, and does it for ever: some
+//! of its stalls agree by chance. But what lies between two of them is a few
+//! transfers, which prove nothing, or differs from one time to the next. So a
+//! budget of less than eight transfers a period is not recognised: it looks
+//! like a slow disk.
 
 /// A stall: nothing completed for this long while something was in flight...
 const STALL_NS_MIN: u64 = 5_000_000;
 /// ... and for this many times the device's service time.
 const STALL_SERVICE_TIMES: u64 = 20;
 /// Periods, each ended by a stall, that must agree.
-const PERIODS: usize = 3;
-/// How far they may differ, as a part of their mean.
+const PERIODS: usize = 4;
+/// Transfers as large as its largest that a period must have seen: where the
+/// data of a few take so long, the device is slow, and does not stall.
+const TRANSFERS_MIN: f64 = 8.0;
+/// How far their rates may differ, as a part of their mean...
 const AGREE: f64 = 0.04;
+/// ... and how far what was served in each.
+const AGREE_AMOUNT: f64 = 0.15;
 /// Least part of the time that is spent in stalls. A device with a hiccup
 /// now and then is not rate-limited.
 const STALLED_SHARE_MIN: f64 = 0.2;
@@ -85,6 +96,8 @@ struct Period {
     stalled_ns: u64,
     transfers: f64,
     bytes: f64,
+    /// Of the largest transfer.
+    largest_bytes: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -235,6 +248,7 @@ impl Rate {
         }
         self.current.transfers += 1.0;
         self.current.bytes += bytes;
+        self.current.largest_bytes = self.current.largest_bytes.max(bytes);
     }
 
     fn end_test_if_slow(&mut self, now_ns: u64, latency_ns: u64, service_ns: u64) {
@@ -260,7 +274,8 @@ impl Rate {
         let Some(elapsed_ns) = begin_ns.map(|begin_ns| now_ns - begin_ns) else {
             return;
         };
-        if elapsed_ns > PERIOD_NS_MAX {
+        let few = period.bytes < TRANSFERS_MIN * period.largest_bytes;
+        if elapsed_ns > PERIOD_NS_MAX || few {
             self.seen = 0;
             return;
         }
@@ -299,6 +314,17 @@ impl Rate {
         } else {
             (RateUnit::Bytes, sum(|period| period.bytes))
         };
+        let mean = amount / PERIODS as f64;
+        let differ = self.periods.iter().any(|period| {
+            let amount = match unit {
+                RateUnit::Transfers => period.transfers,
+                RateUnit::Bytes => period.bytes,
+            };
+            (amount / mean - 1.0).abs() > AGREE_AMOUNT
+        });
+        if differ {
+            return;
+        }
         let per_second = amount / elapsed_ns * 1e9;
         self.seen = 0;
         self.begin_ns = None;

@@ -28,6 +28,13 @@ pub enum Model {
         units: usize,
         base_ns: u64,
     },
+    /// One after the other, `near_ns` each; before this share of them the head
+    /// seeks, for `seek_ns` give or take a half: a rotating disk.
+    Seeks {
+        seek_share: f64,
+        seek_ns: u64,
+        near_ns: u64,
+    },
     /// `transfers` (or, if not 0, `bytes`) in each slice of time, at full
     /// speed; then everything waits for the next slice.
     Budget {
@@ -59,6 +66,7 @@ impl Device {
     pub fn new(model: Model) -> Device {
         let units = match model {
             Model::Parallel { units, .. } | Model::Cached { units, .. } => units,
+            Model::Seeks { .. } => 1,
             _ => 0,
         };
         Device {
@@ -112,6 +120,17 @@ impl Device {
                 } else {
                     self.occupy(now_ns, id, (base_ns as f64 * jitter) as u64);
                 }
+            }
+            Model::Seeks {
+                seek_share,
+                seek_ns,
+                near_ns,
+            } => {
+                let mut cost = near_ns as f64 * jitter;
+                if self.random() < seek_share {
+                    cost += seek_ns as f64 * (0.5 + self.random());
+                }
+                self.occupy(now_ns, id, cost as u64);
             }
             Model::Batches {
                 doorbell_ns,

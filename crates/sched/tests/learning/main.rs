@@ -391,3 +391,26 @@ fn takes_no_rare_pause_for_a_budget() {
     println!("{last:.0}/s, {limit:?}");
     assert!(last > 0.5 * 8_000.0, "{last:.0}/s, {limit:?}");
 }
+
+/// A head that seeks lets nothing complete for as long as a small budget's
+/// pause, after a run of transfers or after a few. Now and then some runs agree
+/// by chance: that is no budget.
+#[test]
+fn takes_no_seek_for_a_budget() {
+    for seek_share in [0.02, 0.05, 0.5] {
+        let model = || Model::Seeks {
+            seek_share,
+            seek_ns: 9_000_000,
+            near_ns: 300_000,
+        };
+        let load = Load::mix(&[16_384]);
+        let mut run = Run::new(config(WindowConfig::Learned), model());
+        let mut taken = 0;
+        for _ in 0..300 {
+            run.measure(&load, 1.0);
+            taken += u32::from(run.scheduler.snapshot().window.rate_limit.is_some());
+        }
+        println!("a seek before {seek_share} of the transfers: {taken} s of 300");
+        assert_eq!(taken, 0, "a seek before {seek_share} of the transfers");
+    }
+}

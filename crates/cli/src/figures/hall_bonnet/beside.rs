@@ -296,7 +296,7 @@ pub fn beside(rig: &Rig<'_>) -> Result<Figure, Failure> {
         comparisons: runs.comparisons(),
         tables: vec![runs.table(), runs.by_rate()],
         notes: vec![
-            "With its defaults lanes merges an extent into one transfer of 1 MiB, and a random read that comes meanwhile waits for its end. With transfers of at most 256 or 128 KiB it waits less, and the sequential readers are as if alone; with still shorter ones and a learned window these do not keep up.".to_owned(),
+            "With its defaults lanes merges an extent into one transfer of 1 MiB, and a random read that comes meanwhile waits for its end. With transfers of at most 256 or 128 KiB it waits less, and the sequential readers are as if alone; with still shorter ones the learned window opens to a few requests, for which it waits up to 2 ms longer than page by page.".to_owned(),
             "Page by page: a window of one request and no merging, the least that a random read can find before it. The sequential readers lose nothing: between two random reads there is time enough, and pages of one extent stay together by position.".to_owned(),
         ],
         plots: vec![("The random reader".to_owned(), plot.svg())],
