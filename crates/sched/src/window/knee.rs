@@ -8,8 +8,8 @@
 //! `e = ln(X' / X) / ln(L' / L)`: the percentage of throughput that one percent
 //! more in flight brings, at the cost of `1 - e` percent of latency. The window
 //! rises while `e` is above its target and falls while it is below. A target of
-//! 0.18 maximises X^4.6 / R (throughput X, latency R): Kleinrock's power, with
-//! throughput counting nearly five times as much as latency, as a device that
+//! 0.15 maximises X^5.7 / R (throughput X, latency R): Kleinrock's power, with
+//! throughput counting nearly six times as much as latency, as a device that
 //! idles helps nobody. Nothing is assumed of the device's inside: it works for one
 //! head, parallel flash, a hypervisor that serves batches, and a volume with a
 //! rate limit, where it ends at the smallest window that reaches the limit.
@@ -32,6 +32,9 @@ const PROBE: f64 = 1.35;
 /// A probe that brought less into flight than this (10 %) is taken as if it
 /// had brought that: the difference would be divided by nearly nothing.
 const MORE_MIN: f64 = 0.1;
+/// Standard error of the mean of the middle half beside that of the mean of all,
+/// of normal values.
+const MIDDLE_ERROR: f64 = 1.09;
 /// Ratio of a move, as logarithm: 1.35 at the most. Halved at each turn, down to
 /// 1.05, and doubled when it goes the same way for the third time.
 const STEP_LN_MAX: f64 = 0.3;
@@ -40,21 +43,32 @@ const STEP_LN_MIN: f64 = 0.05;
 const STEP_LN_OBVIOUS: f64 = 0.14;
 /// Moves the same way after which it is under way, not about there.
 const UNDER_WAY: u32 = 3;
-/// Comparisons averaged, at the least, before a move, and at the most.
-const COMPARISONS_MIN: u32 = 3;
-const COMPARISONS_MAX: u32 = 24;
-/// Fewer are enough if their mean is this far off.
+/// Comparisons before a move, at the least, and the latest that count.
+const COMPARISONS_MIN: usize = 3;
+const COMPARISONS_MAX: usize = 24;
+/// Fewer are enough if what they say is this far off.
 const OBVIOUS: f64 = 0.4;
-const OBVIOUS_COMPARISONS: u32 = 2;
-/// In any case the mean must be off by this many of its standard errors. A wrong move
-/// is found out at the next window; waiting for certainty takes longer.
+const OBVIOUS_COMPARISONS: usize = 2;
+/// In any case it must be off by this many standard errors. A wrong move is
+/// found out at the next window; waiting for certainty takes longer.
 const NOISE_ERRORS: f64 = 1.0;
-/// Up to this many times its shortest latency, the foreground's mean may
-/// grow at the usual price.
-const SLOWDOWN: f64 = 7.0;
-/// Beyond this strictness (about nine times the shortest latency) the window
-/// does not rise, whatever it would bring.
+/// Up to this many times what it takes at the least window, the foreground's
+/// mean latency may grow at the usual price.
+const SLOWDOWN: f64 = 3.0;
+/// Beyond this strictness (three times) the window does not rise,
+/// unless that is nearly free.
 const STRICTNESS_MAX: f64 = 1.6;
+/// An elasticity from which on more in flight is nearly free: so much of it
+/// becomes throughput that latency hardly grows. Strictness ends here.
+const NEARLY_FREE: f64 = 0.8;
+/// Between two rests: what the foreground takes without the others is measured
+/// anew, as BBR measures its shortest round trip.
+const REST_EVERY_NS: u64 = 10_000_000_000;
+/// A rest sees so many requests that somebody waits for, or takes so long.
+const REST_URGENT: f64 = 24.0;
+const REST_NS_MAX: u64 = 100_000_000;
+/// Fewer say nothing of the mean.
+const URGENT_MIN: f64 = 8.0;
 /// What takes this many times less than usual did not reach the device: a hit
 /// in the page cache says nothing of what the device can do.
 const CACHE_HIT: f64 = 16.0;
@@ -88,6 +102,8 @@ const START: f64 = 4.0;
 enum Phase {
     Use,
     Probe,
+    /// The least window, to see what the foreground takes without the others.
+    Rest,
 }
 
 /// What an epoch has seen so far.
@@ -141,33 +157,72 @@ struct Calm {
     changed_epochs: u32,
 }
 
-/// Mean and spread of the comparisons at one window.
+/// What the latest comparisons at one window gave. The middle half counts: a
+/// device that stalls now and then would otherwise be judged by whose epoch the
+/// stall fell into.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
-    count: u32,
-    mean: f64,
-    squares: f64,
+    values: [f64; COMPARISONS_MAX],
+    count: usize,
+    next: usize,
 }
 
 impl Tally {
-    /// Welford's method; starts anew when it has many, as the load may have
-    /// changed since the first.
     fn add(&mut self, value: f64) {
-        if self.count >= COMPARISONS_MAX {
-            *self = Tally::default();
-        }
-        self.count += 1;
-        let before = value - self.mean;
-        self.mean += before / f64::from(self.count);
-        self.squares += before * (value - self.mean);
+        self.values[self.next] = value;
+        self.next = (self.next + 1) % COMPARISONS_MAX;
+        self.count = (self.count + 1).min(COMPARISONS_MAX);
     }
 
+    /// Mean of the middle half.
+    fn middle(&self) -> f64 {
+        let (values, quarter) = self.sorted();
+        let middle = &values[quarter..self.count - quarter];
+        middle.iter().sum::<f64>() / (middle.len().max(1) as f64)
+    }
+
+    /// Of the middle, as if values were normal without the outliers: the middle
+    /// half of those is 1.35 standard deviations wide.
     fn standard_error(&self) -> f64 {
         if self.count < 2 {
             return f64::INFINITY;
         }
-        let count = f64::from(self.count);
-        (self.squares / (count - 1.0) / count).sqrt()
+        let (values, quarter) = self.sorted();
+        let width = values[self.count - 1 - quarter] - values[quarter];
+        width / 1.35 * MIDDLE_ERROR / (self.count as f64).sqrt()
+    }
+
+    fn sorted(&self) -> ([f64; COMPARISONS_MAX], usize) {
+        let mut values = self.values;
+        values[..self.count].sort_unstable_by(f64::total_cmp);
+        (values, self.count / 4)
+    }
+}
+
+/// What probes brought at one window, as logarithms of ratios.
+#[derive(Clone, Copy, Debug, Default)]
+struct Comparisons {
+    throughput: Tally,
+    in_flight: Tally,
+}
+
+impl Comparisons {
+    fn add(&mut self, used: Point, probed: Point) {
+        self.throughput
+            .add((probed.throughput / used.throughput).ln());
+        self.in_flight.add((probed.in_flight / used.in_flight).ln());
+    }
+
+    fn count(&self) -> usize {
+        self.throughput.count
+    }
+
+    /// And its standard error. The ratio of what both are in the middle: ratios
+    /// of single comparisons, which are mostly noise, have no mean to speak of.
+    fn elasticity(&self) -> (f64, f64) {
+        let more = self.in_flight.middle().max(MORE_MIN);
+        let elasticity = (self.throughput.middle() / more).clamp(-1.0, 1.5);
+        (elasticity, self.throughput.standard_error() / more)
     }
 }
 
@@ -186,8 +241,13 @@ pub(crate) struct Knee {
     /// Throughput of the last epoch of each phase.
     used: Option<Point>,
     probed: Option<Point>,
-    tally: Tally,
-    urgent_shortest: Shortest,
+    comparisons: Comparisons,
+    /// Logarithms of how many times its least the foreground takes.
+    slowdown: Tally,
+    /// Least mean latency of the foreground in an epoch lately. Single requests
+    /// say little: a few are served from a cache of the device or below it.
+    urgent_least: Shortest,
+    rested_ns: Option<u64>,
     /// Moving average of what the foreground waits.
     urgent_usual_ns: f64,
     still: u32,
@@ -212,8 +272,10 @@ impl Knee {
             typical,
             used: None,
             probed: None,
-            tally: Tally::default(),
-            urgent_shortest: Shortest::new(),
+            comparisons: Comparisons::default(),
+            slowdown: Tally::default(),
+            urgent_least: Shortest::new(),
+            rested_ns: None,
             urgent_usual_ns: 0.0,
             still: 0,
             rose: None,
@@ -234,6 +296,7 @@ impl Knee {
         let transfers = match self.phase {
             Phase::Use => self.transfers(),
             Phase::Probe => larger(self.transfers()),
+            Phase::Rest => self.least,
         };
         transfers * self.typical
     }
@@ -255,7 +318,11 @@ impl Knee {
     /// A probe that is never filled would otherwise stay in force for ever:
     /// what there is to send fits into the larger window.
     pub(crate) fn interrupt(&mut self) {
-        self.epoch = None;
+        let epoch = self.epoch.take();
+        if self.phase == Phase::Rest {
+            self.phase = Phase::Use;
+            self.rested_ns = epoch.map(|epoch| epoch.last_ns).or(self.rested_ns);
+        }
         if self.phase == Phase::Probe {
             self.phase = Phase::Use;
             self.still += 1;
@@ -297,7 +364,6 @@ impl Knee {
         if transfer.urgent && transfer.latency_ns * CACHE_HIT > self.urgent_usual_ns {
             epoch.urgent += 1.0;
             epoch.urgent_latency_ns += transfer.latency_ns;
-            self.urgent_shortest.add(now_ns, transfer.latency_ns as u64);
         }
         measured
     }
@@ -318,18 +384,27 @@ impl Knee {
         let epoch = self.epoch?;
         let elapsed_ns = epoch.last_ns - epoch.begin_ns;
         let enough = elapsed_ns >= EPOCH_NS_MIN
-            && epoch.transfers >= EPOCH_TRANSFERS
-            && epoch.cost >= EPOCH_TURNOVERS * self.limit();
+            && if self.phase == Phase::Rest {
+                epoch.urgent >= REST_URGENT || elapsed_ns >= REST_NS_MAX
+            } else {
+                epoch.transfers >= EPOCH_TRANSFERS && epoch.cost >= EPOCH_TURNOVERS * self.limit()
+            };
         if now_ns == epoch.last_ns || epoch.transfers < 1.0 || !enough && elapsed_ns < EPOCH_NS_MAX
         {
             return None;
         }
         let elapsed_ns = elapsed_ns as f64;
-        self.judge(Point {
+        let urgent_latency_ns =
+            (epoch.urgent >= URGENT_MIN).then(|| epoch.urgent_latency_ns / epoch.urgent);
+        if let Some(mean) = urgent_latency_ns {
+            self.urgent_least.add(now_ns, mean as u64);
+        }
+        let point = Point {
             throughput: epoch.cost / elapsed_ns,
             in_flight: epoch.cost_x_latency_ns / elapsed_ns,
-            urgent_latency_ns: (epoch.urgent > 0.0).then(|| epoch.urgent_latency_ns / epoch.urgent),
-        });
+            urgent_latency_ns,
+        };
+        self.judge(now_ns, point);
         self.begin_epoch(now_ns, in_flight);
         Some(Measured {
             elapsed_ns,
@@ -339,11 +414,19 @@ impl Knee {
     }
 
     /// Takes what a finished epoch says, and chooses the next window.
-    fn judge(&mut self, point: Point) {
-        if self.phase == Phase::Probe {
-            self.probed = Some(point);
-            self.phase = Phase::Use;
-            return;
+    fn judge(&mut self, now_ns: u64, point: Point) {
+        match self.phase {
+            Phase::Use => (),
+            Phase::Probe => {
+                self.probed = Some(point);
+                self.phase = Phase::Use;
+                return;
+            }
+            Phase::Rest => {
+                self.rested_ns = Some(now_ns);
+                self.phase = Phase::Use;
+                return;
+            }
         }
         // The probe between two epochs in use is compared with both.
         let before = self.used.replace(point);
@@ -356,6 +439,15 @@ impl Knee {
             self.compare(used, probed);
         }
         self.wake_if_changed(point.throughput);
+        let rested = self.rested_ns;
+        if point.urgent_latency_ns.is_some()
+            && rested.is_none_or(|then| now_ns.saturating_sub(then) > REST_EVERY_NS)
+        {
+            // What comes after it is far from what came before.
+            self.used = None;
+            self.phase = Phase::Rest;
+            return;
+        }
         if self.calm.is_some() && self.calm_epochs < CALM_EPOCHS {
             self.calm_epochs += 1;
         } else {
@@ -376,7 +468,7 @@ impl Knee {
         if calm.changed_epochs >= CHANGED_EPOCHS {
             self.calm = None;
             self.still = 0;
-            self.tally = Tally::default();
+            self.comparisons = Comparisons::default();
             self.rose = None;
             self.step_ln = STEP_LN_MAX;
         }
@@ -385,20 +477,19 @@ impl Knee {
     /// Takes one comparison.
     fn compare(&mut self, point: Point, probed: Point) {
         let used = self.transfers();
-        let more = (probed.in_flight / point.in_flight).ln().max(MORE_MIN);
-        let elasticity = ((probed.throughput / point.throughput).ln() / more).clamp(-1.0, 1.5);
-        self.tally.add(elasticity);
+        self.comparisons.add(point, probed);
+        let (elasticity, error) = self.comparisons.elasticity();
         let strictness = self.strictness(&point);
-        let target = self.target * strictness;
-        let excess = self.tally.mean - target;
+        let target = (self.target * strictness).min(self.target.max(NEARLY_FREE));
+        let excess = elasticity - target;
         // Noise asks for more comparisons, up to all that are kept.
-        let noise = NOISE_ERRORS * self.tally.standard_error();
+        let noise = NOISE_ERRORS * error;
         let beyond = |margin: f64| excess.abs() > margin.max(noise);
-        let sure = self.tally.count >= COMPARISONS_MIN && beyond(MARGIN * target);
-        let obvious = self.tally.count >= OBVIOUS_COMPARISONS && beyond(OBVIOUS);
+        let sure = self.comparisons.count() >= COMPARISONS_MIN && beyond(MARGIN * target);
+        let obvious = self.comparisons.count() >= OBVIOUS_COMPARISONS && beyond(OBVIOUS);
         let bottom = excess < 0.0 && used <= self.least;
         // Noise must not carry the window where the foreground suffers.
-        let enough = excess > 0.0 && strictness > STRICTNESS_MAX;
+        let enough = excess > 0.0 && strictness > STRICTNESS_MAX && elasticity < NEARLY_FREE;
         if (sure || obvious) && !bottom && !enough {
             self.step(used, excess > 0.0, obvious);
             return;
@@ -424,15 +515,15 @@ impl Knee {
     }
 
     /// How much more throughput than usual a larger window must bring, because
-    /// what somebody waits for takes many times as long as alone already.
+    /// what somebody waits for takes much longer than at the least window already.
     /// Without it the window wanders off where throughput rises slowly but
     /// steadily, on disks that amortise their overhead over large batches.
-    fn strictness(&self, point: &Point) -> f64 {
-        let Some((mean, shortest)) = point.urgent_latency_ns.zip(self.urgent_shortest.get()) else {
+    fn strictness(&mut self, point: &Point) -> f64 {
+        let Some((mean, least)) = point.urgent_latency_ns.zip(self.urgent_least.get()) else {
             return 1.0;
         };
-        let slowdown = mean / shortest.max(1) as f64;
-        (slowdown / SLOWDOWN).max(1.0).powi(2)
+        self.slowdown.add((mean / least.max(1) as f64).ln());
+        (self.slowdown.middle().exp() / SLOWDOWN).max(1.0).powi(2)
     }
 
     fn step(&mut self, used: f64, up: bool, obvious: bool) {
@@ -471,7 +562,8 @@ impl Knee {
         self.window = next.clamp(self.least, TRANSFERS_MAX) * self.typical;
         // What was measured at the old window says little about the new one.
         self.used = None;
-        self.tally = Tally::default();
+        self.comparisons = Comparisons::default();
+        self.slowdown = Tally::default();
     }
 }
 

@@ -22,9 +22,9 @@ use shortest::Shortest;
 /// While a request that somebody waits for came this recently, the lower
 /// levels keep to the window that spares its latency.
 const FOREGROUND_LINGERS_NS: u64 = 1_000_000_000;
-/// What a doubling of the window must bring in throughput: 13 % (2^0.18) when
+/// What a doubling of the window must bring in throughput: 11 % (2^0.15) when
 /// the foreground pays for it with latency...
-const ELASTICITY_SHARED: f64 = 0.18;
+const ELASTICITY_SHARED: f64 = 0.15;
 /// ... 3 % (2^0.04) when there is none.
 const ELASTICITY_ALONE: f64 = 0.04;
 /// Without a foreground so many may always be in flight: what the first request
