@@ -16,7 +16,8 @@ use foldhash::fast::RandomState;
 use graph::WaitGraph;
 use queue::{Queue, Waiter};
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::collections::hash_map::{Entry, OccupiedEntry};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -63,8 +64,38 @@ pub enum LockError {
     TooMany(usize),
 }
 
-/// Found by hashes, of which each lock takes several.
-type ByName<V> = HashMap<LockName, V, RandomState>;
+/// A name with its hash: each lock is looked for a few times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hashed {
+    hash: u64,
+    name: LockName,
+}
+
+impl Hash for Hashed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// Takes the hash that a name brings.
+#[derive(Default)]
+struct Brought(u64);
+
+impl Hasher for Brought {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("a hash is written as a number");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+type ByName<V> = HashMap<Hashed, V, BuildHasherDefault<Brought>>;
 
 /// The row locks of a store. Shared by threads.
 pub struct LockTable {
@@ -108,19 +139,23 @@ impl LockTable {
         self.held.load(Ordering::Relaxed)
     }
 
-    fn shard(&self, name: &LockName) -> &Mutex<ByName<Queue>> {
-        let hash = self.hasher.hash_one(name);
-        &self.shards[hash as usize % SHARDS]
+    fn hashed(&self, name: LockName) -> Hashed {
+        let hash = self.hasher.hash_one(&name);
+        Hashed { hash, name }
+    }
+
+    fn shard(&self, name: &Hashed) -> &Mutex<ByName<Queue>> {
+        // Not by the bits that the maps of the shards go by: the lowest, and
+        // the seven highest.
+        &self.shards[(name.hash >> 48) as usize % SHARDS]
     }
 
     /// After somebody has left a queue: lets those go on who can, and notes
     /// whom the others still wait for.
-    fn go_on(&self, queues: &mut ByName<Queue>, name: &LockName) {
-        let Some(queue) = queues.get_mut(name) else {
-            return;
-        };
+    fn go_on(&self, mut entry: OccupiedEntry<'_, Hashed, Queue>) {
+        let queue = entry.get_mut();
         if queue.is_empty() {
-            queues.remove(name);
+            entry.remove();
             return;
         }
         if queue.nobody_waits() {
@@ -140,6 +175,52 @@ impl LockTable {
         }
         Ok(())
     }
+
+    /// Says whether it waited.
+    fn acquire(
+        &self,
+        trx: TrxId,
+        name: &Hashed,
+        mode: LockMode,
+        patience: Duration,
+    ) -> Result<bool, LockError> {
+        let shard = self.shard(name);
+        let waiter = {
+            let mut queues = lock(shard);
+            let queue = queues.entry(name.clone()).or_default();
+            if queue.try_grant(trx, mode) {
+                return Ok(false);
+            }
+            let (blockers, behind) = (queue.blockers(trx, mode), queue.overtaken(trx));
+            // Under the shard's lock, so that nobody it waits for can be done
+            // before this is noted.
+            let noted = lock(&self.graph).wait(trx, &blockers, &behind);
+            noted.map_err(|with| LockError::Deadlock { with })?;
+            let waiter = Arc::new(Waiter::default());
+            queue.enqueue(trx, mode, Arc::clone(&waiter));
+            waiter
+        };
+        if !waiter.wait(Instant::now() + patience) {
+            let mut queues = lock(shard);
+            // It may have been granted since.
+            if !waiter.is_granted() {
+                let mut entry = queue_of(&mut queues, name.clone());
+                entry.get_mut().withdraw(trx);
+                lock(&self.graph).done(trx);
+                self.go_on(entry);
+                return Err(LockError::Timeout(patience));
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The queue of a lock that somebody holds or waits for.
+fn queue_of(queues: &mut ByName<Queue>, name: Hashed) -> OccupiedEntry<'_, Hashed, Queue> {
+    match queues.entry(name) {
+        Entry::Occupied(entry) => entry,
+        Entry::Vacant(_) => panic!("a lock that is held or waited for has a queue"),
+    }
 }
 
 impl TrxLocks<'_> {
@@ -155,65 +236,29 @@ impl TrxLocks<'_> {
         mode: LockMode,
         patience: Duration,
     ) -> Result<bool, LockError> {
-        let before = self.held.get(&name).copied();
-        if before.is_some_and(|held| held >= mode) {
-            return Ok(false);
-        }
-        if before.is_none() {
+        let name = self.table.hashed(name);
+        let held = self.held.entry(name.clone());
+        let is_new = match &held {
+            Entry::Occupied(held) if *held.get() >= mode => return Ok(false),
+            Entry::Occupied(_) => false,
+            Entry::Vacant(_) => true,
+        };
+        if is_new {
             self.table.count_one()?;
         }
-        let result = self.acquire(&name, mode, patience);
-        match result {
-            Ok(_) => {
-                self.held.insert(name, mode);
-            }
-            Err(_) if before.is_none() => {
-                self.table.held.fetch_sub(1, Ordering::Relaxed);
-            }
-            Err(_) => {}
+        let result = self.table.acquire(self.trx, &name, mode, patience);
+        if result.is_ok() {
+            held.insert_entry(mode);
+        } else if is_new {
+            self.table.held.fetch_sub(1, Ordering::Relaxed);
         }
         result
     }
 
-    fn acquire(
-        &self,
-        name: &LockName,
-        mode: LockMode,
-        patience: Duration,
-    ) -> Result<bool, LockError> {
-        let shard = self.table.shard(name);
-        let waiter = {
-            let mut queues = lock(shard);
-            let queue = queues.entry(name.clone()).or_default();
-            if queue.try_grant(self.trx, mode) {
-                return Ok(false);
-            }
-            let (blockers, behind) = (queue.blockers(self.trx, mode), queue.overtaken(self.trx));
-            // Under the shard's lock, so that nobody it waits for can be done
-            // before this is noted.
-            let noted = lock(&self.table.graph).wait(self.trx, &blockers, &behind);
-            noted.map_err(|with| LockError::Deadlock { with })?;
-            let waiter = Arc::new(Waiter::default());
-            queue.enqueue(self.trx, mode, Arc::clone(&waiter));
-            waiter
-        };
-        if !waiter.wait(Instant::now() + patience) {
-            let mut queues = lock(shard);
-            // It may have been granted since.
-            if !waiter.is_granted() {
-                let queue = queues.get_mut(name).expect("a queue with a waiter stays");
-                queue.withdraw(self.trx);
-                lock(&self.table.graph).done(self.trx);
-                self.table.go_on(&mut queues, name);
-                return Err(LockError::Timeout(patience));
-            }
-        }
-        Ok(true)
-    }
-
     /// Whether this transaction holds a lock at least as strong.
     pub fn holds(&self, name: &LockName, mode: LockMode) -> bool {
-        self.held.get(name).is_some_and(|&held| held >= mode)
+        let name = self.table.hashed(name.clone());
+        self.held.get(&name).is_some_and(|&held| held >= mode)
     }
 
     /// How many it holds.
@@ -231,9 +276,9 @@ impl TrxLocks<'_> {
         let count = self.held.len();
         for (name, _) in self.held.drain() {
             let mut queues = lock(self.table.shard(&name));
-            let queue = queues.get_mut(&name).expect("what is held has a queue");
-            queue.release(self.trx);
-            self.table.go_on(&mut queues, &name);
+            let mut entry = queue_of(&mut queues, name);
+            entry.get_mut().release(self.trx);
+            self.table.go_on(entry);
         }
         self.table.held.fetch_sub(count, Ordering::Relaxed);
     }

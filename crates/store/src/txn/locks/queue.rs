@@ -47,7 +47,10 @@ struct Waiting {
 /// One lock that somebody holds.
 #[derive(Default)]
 pub(super) struct Queue {
-    holders: Vec<(TrxId, LockMode)>,
+    /// Mostly there is one, who needs no more memory.
+    holder: Option<(TrxId, LockMode)>,
+    /// Only beside that.
+    others: Vec<(TrxId, LockMode)>,
     /// Upgrades first, then the others by arrival.
     waiting: VecDeque<Waiting>,
 }
@@ -58,7 +61,11 @@ fn compatible(a: LockMode, b: LockMode) -> bool {
 
 impl Queue {
     pub(super) fn is_empty(&self) -> bool {
-        self.holders.is_empty() && self.waiting.is_empty()
+        self.holder.is_none() && self.waiting.is_empty()
+    }
+
+    fn holders(&self) -> impl Iterator<Item = (TrxId, LockMode)> {
+        self.holder.iter().chain(&self.others).copied()
     }
 
     pub(super) fn nobody_waits(&self) -> bool {
@@ -66,20 +73,23 @@ impl Queue {
     }
 
     fn holds(&self, trx: TrxId) -> bool {
-        self.holders.iter().any(|&(holder, _)| holder == trx)
+        self.holders().any(|(holder, _)| holder == trx)
     }
 
     /// Whether all other holders can bear `trx` in `mode`.
     fn fits(&self, trx: TrxId, mode: LockMode) -> bool {
-        self.holders
-            .iter()
-            .all(|&(holder, held)| holder == trx || compatible(held, mode))
+        self.holders()
+            .all(|(holder, held)| holder == trx || compatible(held, mode))
     }
 
     fn hold(&mut self, trx: TrxId, mode: LockMode) {
-        match self.holders.iter_mut().find(|(holder, _)| *holder == trx) {
+        let mut holders = self.holder.iter_mut().chain(&mut self.others);
+        match holders.find(|(holder, _)| *holder == trx) {
             Some((_, held)) => *held = mode,
-            None => self.holders.push((trx, mode)),
+            None => match &self.holder {
+                None => self.holder = Some((trx, mode)),
+                Some(_) => self.others.push((trx, mode)),
+            },
         }
     }
 
@@ -113,8 +123,7 @@ impl Queue {
         mode: LockMode,
         in_front: impl Iterator<Item = TrxId>,
     ) -> Vec<TrxId> {
-        let holders = self.holders.iter().copied();
-        holders
+        self.holders()
             .filter(|&(holder, held)| holder != trx && !compatible(held, mode))
             .map(|(holder, _)| holder)
             .chain(in_front)
@@ -156,7 +165,11 @@ impl Queue {
     }
 
     pub(super) fn release(&mut self, trx: TrxId) {
-        self.holders.retain(|&(holder, _)| holder != trx);
+        if self.holder.is_some_and(|(holder, _)| holder == trx) {
+            self.holder = self.others.pop();
+        } else {
+            self.others.retain(|&(holder, _)| holder != trx);
+        }
     }
 
     /// Grants to those in front as long as it fits, after telling `granted`.
