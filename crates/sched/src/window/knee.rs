@@ -55,8 +55,8 @@ const NOISE_ERRORS: f64 = 1.0;
 /// Up to this many times what it takes at the least window, the foreground's
 /// mean latency may grow at the usual price.
 const SLOWDOWN: f64 = 3.0;
-/// Beyond this strictness (three times) the window does not rise,
-/// unless that is nearly free.
+/// Beyond this strictness (nearly four times) the window does not
+/// rise, unless that is nearly free.
 const STRICTNESS_MAX: f64 = 1.6;
 /// An elasticity from which on more in flight is nearly free: so much of it
 /// becomes throughput that latency hardly grows. Strictness ends here.
