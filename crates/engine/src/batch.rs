@@ -72,11 +72,11 @@ impl Batch {
     pub fn read<B: IoBufMut>(
         &mut self,
         file: &File,
-        mut buffer: B,
+        buffer: B,
         offset: u64,
         level: Level,
     ) -> Result<Pending<B>, SubmitError<B>> {
-        match prepare::read(&file.0, &mut buffer, offset, level) {
+        match prepare::read(&file.0, &buffer, offset, level) {
             Ok(prepared) => Ok(self.pend(file, buffer, prepared)),
             Err(error) => Err(SubmitError { error, buffer }),
         }
@@ -133,7 +133,7 @@ impl Batch {
     pub fn read_then<B, F>(
         &mut self,
         file: &File,
-        mut buffer: B,
+        buffer: B,
         offset: u64,
         level: Level,
         then: F,
@@ -142,7 +142,7 @@ impl Batch {
         B: IoBufMut,
         F: FnOnce(Completion<B>) + Send + 'static,
     {
-        match prepare::read(&file.0, &mut buffer, offset, level) {
+        match prepare::read(&file.0, &buffer, offset, level) {
             Ok(prepared) => {
                 self.call(file, buffer, prepared, then);
                 Ok(())
@@ -211,37 +211,32 @@ impl Batch {
         &mut self,
         file: &File,
         buffer: B,
-        prepared: Prepared,
+        prepared: Prepared<B>,
     ) -> Pending<B> {
-        let shared = Shared::new(buffer);
+        let (shared, span) = Shared::new(buffer, prepared.span);
         let completer = Completer::Pending(Arc::clone(&shared) as Arc<dyn Finish>);
         let identify = Arc::clone(&shared) as Arc<dyn Identify>;
-        self.push(file, prepared, completer, Some(identify));
+        self.push(prepared.entry(file, span, completer), Some(identify));
         Pending::new(shared, Arc::clone(&self.device))
     }
 
-    fn call<B, F>(&mut self, file: &File, buffer: B, prepared: Prepared, then: F)
+    fn call<B, F>(&mut self, file: &File, buffer: B, prepared: Prepared<B>, then: F)
     where
         B: Send + 'static,
         F: FnOnce(Completion<B>) + Send + 'static,
     {
-        let completer = Completer::Callback(Box::new(Callback { buffer, then }));
-        self.push(file, prepared, completer, None);
+        let mut callback = Box::new(Callback { buffer, then });
+        let span = (prepared.span)(&mut callback.buffer);
+        let completer = Completer::Callback(callback);
+        self.push(prepared.entry(file, span, completer), None);
     }
 
-    fn push(
-        &mut self,
-        file: &File,
-        prepared: Prepared,
-        completer: Completer,
-        identify: Option<Arc<dyn Identify>>,
-    ) {
+    fn push(&mut self, entry: Entry, identify: Option<Arc<dyn Identify>>) {
         assert!(
-            Arc::ptr_eq(&file.0.device, &self.device),
+            Arc::ptr_eq(&entry.file.device, &self.device),
             "a batch takes files of its own device only"
         );
-        self.entries
-            .push((prepared.entry(file, completer), identify));
+        self.entries.push((entry, identify));
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::completion::{Completion, Finish, lock};
 use crate::device::{DeviceShared, in_driver};
 use crate::error::Error;
+use crate::sys::span::Span;
 use iolane_sched::{Level, RequestId};
 use std::fmt;
 use std::future::Future;
@@ -63,8 +64,10 @@ impl<B> Slot<B> {
 }
 
 impl<B> Shared<B> {
-    pub(crate) fn new(buffer: B) -> Arc<Shared<B>> {
-        Arc::new(Shared {
+    /// Takes the buffer to where it stays until it is taken with its result,
+    /// and looks there for its memory.
+    pub(crate) fn new(buffer: B, span: impl FnOnce(&mut B) -> Span) -> (Arc<Shared<B>>, Span) {
+        let shared = Arc::new(Shared {
             slot: Mutex::new(Slot {
                 buffer: Some(buffer),
                 result: None,
@@ -73,7 +76,9 @@ impl<B> Shared<B> {
             }),
             done: Condvar::new(),
             id: OnceLock::new(),
-        })
+        });
+        let span = lock(&shared.slot).buffer.as_mut().map(span);
+        (shared, span.unwrap_or(Span::EMPTY))
     }
 
     /// The buffer of a request that never was in the device's table.

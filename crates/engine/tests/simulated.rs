@@ -4,8 +4,8 @@ mod common;
 
 use common::Random;
 use iolane::{
-    Buffer, Cause, Config, Deadline, Engine, File, Level, OpenError, OpenOptions, Operation,
-    Policy, SimulatedDisk, SimulatedDiskBuilder, WindowConfig,
+    Buffer, Cause, Completion, Config, Deadline, Engine, File, IoBufMut, Level, OpenError,
+    OpenOptions, Operation, Pending, Policy, SimulatedDisk, SimulatedDiskBuilder, WindowConfig,
 };
 use iolane_disk::model::{Constant, ConstantParameters};
 use std::sync::mpsc;
@@ -110,6 +110,55 @@ fn what_was_written_is_read_under_every_policy() {
         }
         assert_eq!(disk.names().len(), 2 * Policy::ALL.len());
     }
+}
+
+/// Under Miri this shows that nobody else touches the memory of a request, nor
+/// moves it, while it is under way.
+#[test]
+fn every_kind_of_buffer_comes_back_with_its_bytes() {
+    fn there_and_back<B: IoBufMut + AsRef<[u8]>>(file: &File, make: impl Fn(u8) -> B) {
+        let mut batch = file.device().batch();
+        let written = [
+            file.write(make(1), 0, LEVEL).unwrap(),
+            batch.write(file, make(2), 4096, LEVEL).unwrap(),
+        ];
+        batch.submit();
+        for write in written {
+            assert_eq!(write.wait().result.unwrap(), 4096);
+        }
+        let (sender, receiver) = mpsc::channel();
+        let then = |sender: mpsc::Sender<Completion<B>>| {
+            move |completion| sender.send(completion).unwrap()
+        };
+        file.write_then(make(3), 8192, LEVEL, then(sender.clone()))
+            .unwrap();
+        assert_eq!(receiver.recv().unwrap().result.unwrap(), 4096);
+        let mut batch = file.device().batch();
+        let read = [
+            file.read(make(0), 0, LEVEL).unwrap(),
+            batch.read(file, make(0), 4096, LEVEL).unwrap(),
+        ];
+        batch
+            .read_then(file, make(0), 8192, LEVEL, then(sender.clone()))
+            .unwrap();
+        batch.submit();
+        file.read_then(make(0), 8192, LEVEL, then(sender)).unwrap();
+        let read = read.into_iter().map(Pending::wait);
+        for (done, mark) in read.chain(receiver).zip([1, 2, 3, 3]) {
+            assert_eq!(done.result.unwrap(), 4096);
+            assert!(done.buffer.as_ref().iter().all(|byte| *byte == mark));
+        }
+    }
+    let disk = SimulatedDisk::builder().seed(3).build().unwrap();
+    let engine = on(&disk, Policy::Lanes);
+    let file = engine.open("x", &options()).unwrap();
+    there_and_back(&file, |mark| vec![mark; 4096]);
+    there_and_back(&file, |mark| vec![mark; 4096].into_boxed_slice());
+    there_and_back(&file, |mark| {
+        let mut buffer = Buffer::new(4096);
+        buffer.fill(mark);
+        buffer
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! request has completed.
 
 use super::{File, FileShared};
-use crate::completion::{Callback, Completer, Completion, Finish, FinishOnce};
+use crate::completion::{Callback, Completer, Completion, Finish};
 use crate::device::{Entry, Refused, WhenFull, in_driver};
 use crate::error::{Error, Operation, SubmitError};
 use crate::pending::{Identify, Pending, Shared};
@@ -11,22 +11,26 @@ use crate::{IoBuf, IoBufMut};
 use iolane_sched::Level;
 use std::sync::Arc;
 
-/// A request that has its memory, and needs a completer to be submitted.
-pub(crate) struct Prepared {
+/// A request that can be, and needs the place of its memory and a completer to
+/// be submitted.
+pub(crate) struct Prepared<B> {
     pub operation: Operation,
     pub offset: u64,
     pub length: u32,
     pub level: Level,
-    pub span: Span,
+    /// The memory of a buffer that is where it stays until the request has
+    /// completed: what is moved as a `Box` is its new owner's alone, and no
+    /// address from before may be used.
+    pub span: fn(&mut B) -> Span,
 }
 
-impl Prepared {
-    pub(crate) fn entry(self, file: &File, completer: Completer) -> Entry {
+impl<B> Prepared<B> {
+    pub(crate) fn entry(self, file: &File, span: Span, completer: Completer) -> Entry {
         Entry {
             file: Arc::clone(&file.0),
             operation: self.operation,
             level: self.level,
-            span: self.span,
+            span,
             offset: self.offset,
             length: self.length,
             submitted_ns: 0,
@@ -44,10 +48,10 @@ pub(crate) mod prepare {
 
     pub(crate) fn read<B: IoBufMut>(
         file: &FileShared,
-        buffer: &mut B,
+        buffer: &B,
         offset: u64,
         level: Level,
-    ) -> Result<Prepared, Error> {
+    ) -> Result<Prepared<B>, Error> {
         checked(
             file,
             Operation::Read,
@@ -60,7 +64,7 @@ pub(crate) mod prepare {
             offset,
             length: buffer.io_len() as u32,
             level,
-            span: Span::of_buffer_mut(buffer),
+            span: Span::of_buffer_mut,
         })
     }
 
@@ -69,7 +73,7 @@ pub(crate) mod prepare {
         buffer: &B,
         offset: u64,
         level: Level,
-    ) -> Result<Prepared, Error> {
+    ) -> Result<Prepared<B>, Error> {
         file.check_write(offset, buffer.io_len())?;
         checked(
             &file.0,
@@ -83,7 +87,7 @@ pub(crate) mod prepare {
             offset,
             length: buffer.io_len() as u32,
             level,
-            span: Span::of_buffer(buffer),
+            span: |buffer| Span::of_buffer(buffer),
         })
     }
 
@@ -91,14 +95,14 @@ pub(crate) mod prepare {
         file: &FileShared,
         operation: Operation,
         level: Level,
-    ) -> Result<Prepared, Error> {
+    ) -> Result<Prepared<()>, Error> {
         file.check(operation, 0, 0, 0)?;
         Ok(Prepared {
             operation,
             offset: 0,
             length: 0,
             level,
-            span: Span::EMPTY,
+            span: |()| Span::EMPTY,
         })
     }
 
@@ -243,7 +247,7 @@ impl File {
     /// `then` is dropped without being called.
     pub fn read_then<B, F>(
         &self,
-        mut buffer: B,
+        buffer: B,
         offset: u64,
         level: Level,
         then: F,
@@ -252,7 +256,7 @@ impl File {
         B: IoBufMut,
         F: FnOnce(Completion<B>) + Send + 'static,
     {
-        match prepare::read(&self.0, &mut buffer, offset, level) {
+        match prepare::read(&self.0, &buffer, offset, level) {
             Ok(prepared) => self.call(buffer, prepared, then),
             Err(error) => Err(SubmitError { error, buffer }),
         }
@@ -303,12 +307,12 @@ impl File {
 
     fn pend_read<B: IoBufMut>(
         &self,
-        mut buffer: B,
+        buffer: B,
         offset: u64,
         level: Level,
         when_full: WhenFull,
     ) -> Result<Pending<B>, SubmitError<B>> {
-        match prepare::read(&self.0, &mut buffer, offset, level) {
+        match prepare::read(&self.0, &buffer, offset, level) {
             Ok(prepared) => self.pend(buffer, prepared, when_full),
             Err(error) => Err(SubmitError { error, buffer }),
         }
@@ -330,12 +334,12 @@ impl File {
     fn pend<B: Send + 'static>(
         &self,
         buffer: B,
-        prepared: Prepared,
+        prepared: Prepared<B>,
         when_full: WhenFull,
     ) -> Result<Pending<B>, SubmitError<B>> {
-        let shared = Shared::new(buffer);
+        let (shared, span) = Shared::new(buffer, prepared.span);
         let completer = Completer::Pending(Arc::clone(&shared) as Arc<dyn Finish>);
-        let entry = prepared.entry(self, completer);
+        let entry = prepared.entry(self, span, completer);
         let submitted = self.submit(entry, when_full, Some(&*shared));
         match submitted {
             Ok(()) => Ok(Pending::new(shared, Arc::clone(&self.0.device))),
@@ -350,13 +354,14 @@ impl File {
         }
     }
 
-    fn call<B, F>(&self, buffer: B, prepared: Prepared, then: F) -> Result<(), SubmitError<B>>
+    fn call<B, F>(&self, buffer: B, prepared: Prepared<B>, then: F) -> Result<(), SubmitError<B>>
     where
         B: Send + 'static,
         F: FnOnce(Completion<B>) + Send + 'static,
     {
-        let callback: Box<dyn FinishOnce> = Box::new(Callback { buffer, then });
-        let entry = prepared.entry(self, Completer::Callback(callback));
+        let mut callback = Box::new(Callback { buffer, then });
+        let span = (prepared.span)(&mut callback.buffer);
+        let entry = prepared.entry(self, span, Completer::Callback(callback));
         let Err(refused) = self.submit(entry, when_full(), None) else {
             return Ok(());
         };
