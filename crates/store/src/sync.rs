@@ -1,6 +1,8 @@
 //! Locks and condition variables: those of the standard library, or those of
 //! `shuttle` in its tests, which runs every thread's steps in many orders.
 
+pub(crate) mod latch;
+
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 #[cfg(not(feature = "shuttle"))]

@@ -9,7 +9,9 @@
 use super::{MiniTransaction, Miss, Pages, PagesError};
 use crate::ids::{Lsn, PAGE_BYTES_DEFAULT, PageId, SegmentId};
 use crate::page::{Op, header};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::latch::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+#[cfg(feature = "shuttle")]
+use shuttle::thread_local;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Deref;
@@ -25,19 +27,20 @@ struct Held;
 
 impl Held {
     fn new() -> Held {
-        LATCHES_HELD.set(LATCHES_HELD.get() + 1);
+        LATCHES_HELD.with(|held| held.set(held.get() + 1));
         Held
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        LATCHES_HELD.set(LATCHES_HELD.get() - 1);
+        LATCHES_HELD.with(|held| held.set(held.get() - 1));
     }
 }
 
 fn assert_no_latch() {
-    assert_eq!(LATCHES_HELD.get(), 0, "waits for I/O under a latch");
+    let held = LATCHES_HELD.with(Cell::get);
+    assert_eq!(held, 0, "waits for I/O under a latch");
 }
 
 /// One page: empty until it is allocated for the first time.

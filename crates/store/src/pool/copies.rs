@@ -33,8 +33,8 @@ thread_local! {
 /// Whether a page is what it was when a copy of it was made.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
-    frame: u32,
-    version: u64,
+    pub(crate) frame: u32,
+    pub(crate) version: u64,
 }
 
 #[derive(Default)]

@@ -3,76 +3,6 @@
 //!
 //! `reading` and `table` are compiled here a second time, on its locks.
 
-mod primitives {
-    //! Shuttle's locks with the faces of `parking_lot`'s.
-    use shuttle::sync as shuttle;
-    use std::ops::{Deref, DerefMut};
-
-    pub(crate) struct Mutex<T>(shuttle::Mutex<T>);
-    pub(crate) struct Guard<'a, T>(Option<shuttle::MutexGuard<'a, T>>);
-    pub(crate) struct Condvar(shuttle::Condvar);
-    pub(crate) struct RwLock<T>(shuttle::RwLock<T>);
-
-    impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Mutex(shuttle::Mutex::new(value))
-        }
-
-        pub(crate) fn lock(&self) -> Guard<'_, T> {
-            Guard(Some(self.0.lock().unwrap()))
-        }
-    }
-
-    impl<T> Mutex<T> {
-        pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
-            self.0.try_lock().ok().map(|guard| Guard(Some(guard)))
-        }
-    }
-
-    impl<T> Deref for Guard<'_, T> {
-        type Target = T;
-
-        fn deref(&self) -> &T {
-            self.0.as_ref().expect("given back by wait")
-        }
-    }
-
-    impl<T> DerefMut for Guard<'_, T> {
-        fn deref_mut(&mut self) -> &mut T {
-            self.0.as_mut().expect("given back by wait")
-        }
-    }
-
-    impl Condvar {
-        pub(crate) fn new() -> Self {
-            Condvar(shuttle::Condvar::new())
-        }
-
-        pub(crate) fn wait<T>(&self, guard: &mut Guard<'_, T>) {
-            let taken = guard.0.take().expect("held");
-            guard.0 = Some(self.0.wait(taken).unwrap());
-        }
-
-        pub(crate) fn notify_all(&self) {
-            self.0.notify_all();
-        }
-    }
-
-    impl<T> RwLock<T> {
-        pub(crate) fn new(value: T) -> Self {
-            RwLock(shuttle::RwLock::new(value))
-        }
-
-        pub(crate) fn read(&self) -> shuttle::RwLockReadGuard<'_, T> {
-            self.0.read().unwrap()
-        }
-
-        pub(crate) fn write(&self) -> shuttle::RwLockWriteGuard<'_, T> {
-            self.0.write().unwrap()
-        }
-    }
-}
-
 #[allow(dead_code, reason = "only what pages on their way need is run here")]
 #[path = "reading.rs"]
 mod reading;
@@ -81,6 +11,7 @@ mod reading;
 mod table;
 
 use crate::ids::PageId;
+use crate::sync::latch as primitives;
 use primitives::{Condvar, Mutex};
 use reading::{Reading, Turn};
 use shuttle::sync::Arc;

@@ -27,6 +27,8 @@ mod check;
 mod cursor;
 mod descend;
 mod merge;
+#[cfg(all(test, feature = "shuttle"))]
+mod model;
 mod modify;
 mod split;
 mod stats;

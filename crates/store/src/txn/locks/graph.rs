@@ -42,7 +42,7 @@ impl WaitGraph {
     }
 
     /// How many wait.
-    #[cfg(all(test, not(feature = "shuttle")))]
+    #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.waits_for.len()
     }

@@ -2,7 +2,6 @@ use super::*;
 use crate::sync::Arc;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-#[cfg(not(feature = "shuttle"))]
 const NONE: Duration = Duration::ZERO;
 
 fn name(number: u8) -> LockName {
@@ -312,43 +311,81 @@ mod threads {
 mod shuttle {
     use super::*;
     use ::shuttle::sync::atomic::AtomicUsize;
-    use ::shuttle::{check_random, thread};
+    use ::shuttle::{check_pct, check_random, thread};
+
+    /// Each makes one order of the steps, by each scheduler.
+    const ORDERS: usize = 3000;
+    /// See `log::model`.
+    const DEPTH: usize = 3;
+
+    /// One after the other, in this mode, waiting so long.
+    type Wanted = &'static [(u8, LockMode, Duration)];
 
     /// Every order of steps ends, as shuttle finds a thread that waits for
-    /// ever, and nobody is beside an exclusive holder.
+    /// ever; nobody is beside an exclusive holder, and nothing is left.
+    fn run(threads: &'static [Wanted]) {
+        let order = move || {
+            let table = Arc::new(LockTable::new(100));
+            let inside: Arc<[AtomicUsize; 2]> = Arc::default();
+            let threads: Vec<_> = (0..)
+                .zip(threads)
+                .map(|(trx, wanted)| {
+                    let (table, inside) = (Arc::clone(&table), Arc::clone(&inside));
+                    thread::spawn(move || {
+                        let mut locks = table.locks(TrxId(trx));
+                        for &(number, mode, patience) in *wanted {
+                            // A victim of a deadlock, or out of patience.
+                            if locks.lock(name(number), mode, patience).is_err() {
+                                return;
+                            }
+                            let inside = &inside[number as usize];
+                            let (weight, beside) = match mode {
+                                Shared => (1, 100),
+                                Exclusive => (100, 1),
+                            };
+                            assert!(inside.fetch_add(weight, Ordering::SeqCst) < beside);
+                            thread::yield_now();
+                            inside.fetch_sub(weight, Ordering::SeqCst);
+                        }
+                    })
+                })
+                .collect();
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert_eq!(table.held(), 0);
+            assert!(table.shards.iter().all(|shard| lock(shard).is_empty()));
+            assert_eq!(lock(&table.graph).waiting(), 0);
+        };
+        check_random(order, ORDERS);
+        check_pct(order, ORDERS, DEPTH);
+    }
+
     #[test]
     fn shuttle_finds_no_order_in_which_a_wake_up_is_lost() {
-        check_random(
-            || {
-                let table = Arc::new(LockTable::new(100));
-                let inside: Arc<[AtomicUsize; 2]> = Arc::default();
-                let threads: Vec<_> = (0..3u64)
-                    .map(|trx| {
-                        let (table, inside) = (Arc::clone(&table), Arc::clone(&inside));
-                        thread::spawn(move || {
-                            let mut locks = table.locks(TrxId(trx));
-                            let order = if trx == 1 { [1, 0] } else { [0, 1] };
-                            for number in order {
-                                if locks.lock(name(number), Shared, PATIENCE).is_err() {
-                                    return;
-                                }
-                                if locks.lock(name(number), Exclusive, PATIENCE).is_err() {
-                                    return;
-                                }
-                                let inside = &inside[number as usize];
-                                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                                thread::yield_now();
-                                inside.fetch_sub(1, Ordering::SeqCst);
-                            }
-                        })
-                    })
-                    .collect();
-                for thread in threads {
-                    thread.join().unwrap();
-                }
-                assert_eq!(table.held(), 0);
-            },
-            5000,
-        );
+        const UP: Wanted = &[
+            (0, Shared, PATIENCE),
+            (0, Exclusive, PATIENCE),
+            (1, Shared, PATIENCE),
+            (1, Exclusive, PATIENCE),
+        ];
+        const DOWN: Wanted = &[
+            (1, Shared, PATIENCE),
+            (1, Exclusive, PATIENCE),
+            (0, Shared, PATIENCE),
+            (0, Exclusive, PATIENCE),
+        ];
+        run(&[UP, DOWN, UP]);
+    }
+
+    /// Who leaves the queue lets those go on who waited behind it, also when
+    /// the lock comes just as it gives up.
+    #[test]
+    fn shuttle_finds_no_order_in_which_one_who_gives_up_blocks_others() {
+        const PATIENT: Wanted = &[(0, Exclusive, PATIENCE)];
+        const READS: Wanted = &[(0, Shared, PATIENCE)];
+        const HASTY: Wanted = &[(0, Exclusive, NONE)];
+        const HASTY_UPGRADE: Wanted = &[(0, Shared, PATIENCE), (0, Exclusive, NONE)];
+        run(&[PATIENT, HASTY, READS, HASTY_UPGRADE]);
     }
 }
