@@ -377,11 +377,25 @@ mod tests {
         slots
     }
 
+    const STEPS_MAX: usize = if cfg!(miri) { 100 } else { 300 };
+
+    /// Miri takes a thousand times as long, and has no folder for failures.
+    fn settings() -> ProptestConfig {
+        let mut settings = ProptestConfig::default();
+        if cfg!(miri) {
+            settings.cases = 3;
+            settings.failure_persistence = None;
+        }
+        settings
+    }
+
     proptest! {
+        #![proptest_config(settings())]
+
         /// Against a sorted set: same order, same neighbours, same overlaps.
         #[test]
         fn behaves_as_a_sorted_set(
-            steps in prop::collection::vec((0u32..64, 0u32..3, 0u64..200, 1u64..40), 1..300)
+            steps in prop::collection::vec((0u32..64, 0u32..3, 0u64..200, 1u64..40), 1..STEPS_MAX)
         ) {
             let mut nodes = Positions::new();
             nodes.grow(64);
@@ -428,10 +442,11 @@ mod tests {
     /// just ahead of the sweep and one behind it.
     #[test]
     fn a_sweep_descends_only_to_begin() {
+        let count = if cfg!(miri) { 200 } else { 1000 };
         let mut nodes = Positions::new();
-        nodes.grow(2000);
+        nodes.grow(2 * count as usize);
         let mut tree = PositionTree::new();
-        for slot in 0..1000 {
+        for slot in 0..count {
             let offset = 100 + u64::from(slot) * 4;
             tree.insert(&mut nodes, slot, 0, offset, offset + 6);
         }
@@ -447,14 +462,17 @@ mod tests {
             tree.remove(&mut nodes, found);
             taken += 1;
             if taken % 20 == 0 {
-                for (slot, offset) in [(1000 + taken, offset + 1), (1001 + taken, offset - 50)] {
+                for (slot, offset) in [
+                    (count + taken, offset + 1),
+                    (count + 1 + taken, offset - 50),
+                ] {
                     tree.insert(&mut nodes, slot, 0, offset, offset + 6);
                 }
             }
         }
         assert!(
-            taken > 500,
-            "{taken} of 1000, every other one and the new ones"
+            taken > count / 2,
+            "{taken} of {count}, every other one and the new ones"
         );
     }
 }
