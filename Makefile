@@ -5,6 +5,8 @@ CARGO ?= cargo
 TEST_ARGUMENTS ?=
 # Rest of the command line of iolane demo.
 DEMO_ARGUMENTS ?=
+# What make sanitize runs: orders, memory, threads; all three if empty.
+PARTS ?=
 # The comparisons that make peers runs, each with its options.
 PEERS ?= commit get load scan range update oltp memory
 
@@ -43,8 +45,8 @@ campaign: export IOLANE_HISTORIES ?= 200
 campaign: ## The store against power cuts, faults, flipped bits and kills: some hours
 	$(CARGO) test --locked --package iolane-store --no-fail-fast --test 'store_*' -- --nocapture
 
-sanitize: ## ThreadSanitizer on the tests with threads; needs Rust's nightly toolchain with rust-src
-	scripts/sanitize
+sanitize: ## shuttle, Miri and ThreadSanitizer; needs Rust's nightly toolchain with rust-src and miri
+	scripts/sanitize $(PARTS)
 
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched
