@@ -306,7 +306,9 @@ test_lower_depth() {
     setting n0 urgent_hold_us 3000000
     setting n0 level4_floor_percent 0
     setting n0 level4_read_deadline_us 60000000
-    again_if_slow in_flight_between 24 32
+    # The device has 32 places; the block layer may keep a few more that it has
+    # taken from the scheduler and has no place for.
+    again_if_slow in_flight_between 24 40
     alone=$most
     again_if_slow in_flight_between 2 3 high:1:1:randread:4096:be0
     echo "$alone in flight alone, $most beside urgent requests"
