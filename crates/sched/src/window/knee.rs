@@ -61,6 +61,9 @@ const STRICTNESS_MAX: f64 = 1.6;
 /// An elasticity from which on more in flight is nearly free: so much of it
 /// becomes throughput that latency hardly grows. Strictness ends here.
 const NEARLY_FREE: f64 = 0.8;
+/// A window that was obviously too small is not tried again for so long: where
+/// one transfer more or less decides, it would be in use half of the time.
+const TOO_SMALL_NS: u64 = 10_000_000_000;
 /// Between two rests: what the foreground takes without the others is measured
 /// anew, as BBR measures its shortest round trip.
 const REST_EVERY_NS: u64 = 10_000_000_000;
@@ -248,6 +251,8 @@ pub(crate) struct Knee {
     /// say little: a few are served from a cache of the device or below it.
     urgent_least: Shortest,
     rested_ns: Option<u64>,
+    /// A window that was obviously too small, and when.
+    too_small: Option<(f64, u64)>,
     /// Moving average of what the foreground waits.
     urgent_usual_ns: f64,
     still: u32,
@@ -276,6 +281,7 @@ impl Knee {
             slowdown: Tally::default(),
             urgent_least: Shortest::new(),
             rested_ns: None,
+            too_small: None,
             urgent_usual_ns: 0.0,
             still: 0,
             rose: None,
@@ -436,7 +442,7 @@ impl Knee {
                 in_flight: (before.in_flight * point.in_flight).sqrt(),
                 ..point
             };
-            self.compare(used, probed);
+            self.compare(now_ns, used, probed);
         }
         self.wake_if_changed(point.throughput);
         let rested = self.rested_ns;
@@ -475,7 +481,7 @@ impl Knee {
     }
 
     /// Takes one comparison.
-    fn compare(&mut self, point: Point, probed: Point) {
+    fn compare(&mut self, now_ns: u64, point: Point, probed: Point) {
         let used = self.transfers();
         self.comparisons.add(point, probed);
         let (elasticity, error) = self.comparisons.elasticity();
@@ -487,11 +493,11 @@ impl Knee {
         let beyond = |margin: f64| excess.abs() > margin.max(noise);
         let sure = self.comparisons.count() >= COMPARISONS_MIN && beyond(MARGIN * target);
         let obvious = self.comparisons.count() >= OBVIOUS_COMPARISONS && beyond(OBVIOUS);
-        let bottom = excess < 0.0 && used <= self.least;
+        let bottom = excess < 0.0 && self.smaller(now_ns, used) == used;
         // Noise must not carry the window where the foreground suffers.
         let enough = excess > 0.0 && strictness > STRICTNESS_MAX && elasticity < NEARLY_FREE;
         if (sure || obvious) && !bottom && !enough {
-            self.step(used, excess > 0.0, obvious);
+            self.step(now_ns, used, excess > 0.0, obvious);
             return;
         }
         self.still += 1;
@@ -526,7 +532,23 @@ impl Knee {
         (self.slowdown.middle().exp() / SLOWDOWN).max(1.0).powi(2)
     }
 
-    fn step(&mut self, used: f64, up: bool, obvious: bool) {
+    /// The next smaller window that is worth a try, or `used`.
+    fn smaller(&self, now_ns: u64, used: f64) -> f64 {
+        let next = (used / self.step_ln.exp()).min(used - 0.5).max(self.least);
+        let too_small = self
+            .too_small
+            .filter(|&(window, then)| next <= window && now_ns.saturating_sub(then) < TOO_SMALL_NS);
+        if too_small.is_some() {
+            used
+        } else {
+            next.min(used)
+        }
+    }
+
+    fn step(&mut self, now_ns: u64, used: f64, up: bool, obvious: bool) {
+        if up && obvious {
+            self.too_small = Some((used, now_ns));
+        }
         if self.rose == Some(up) {
             self.same_way += 1;
         } else {

@@ -24,7 +24,7 @@ const PERIODS: usize = 4;
 /// data of a few take so long, the device is slow, and does not stall.
 const TRANSFERS_MIN: f64 = 8.0;
 /// How far their rates may differ, as a part of their mean...
-const AGREE: f64 = 0.04;
+const AGREE: f64 = 0.03;
 /// ... and how far what was served in each.
 const AGREE_AMOUNT: f64 = 0.15;
 /// Least part of the time that is spent in stalls. A device with a hiccup
