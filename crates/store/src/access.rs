@@ -96,6 +96,15 @@ pub trait Pages: Send + Sync {
     /// [`PagesError`].
     fn load(&self, miss: Miss) -> Result<(), PagesError>;
 
+    /// Waits until there are frames enough for any one operation, if frames are
+    /// what there are few of. The caller holds no latch.
+    ///
+    /// # Errors
+    /// [`PagesError`].
+    fn make_room(&self) -> Result<(), PagesError> {
+        Ok(())
+    }
+
     /// What reads pages ahead of need; `None` where none are ever missing.
     fn read_ahead(&self) -> Option<ReadAhead<'_>> {
         None

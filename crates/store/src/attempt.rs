@@ -3,6 +3,29 @@
 use crate::access::{MiniTransaction, Miss, Pages, PagesError};
 use crate::ids::{Lsn, SegmentId};
 
+/// An operation that has loaded so many pages and still misses one asks for
+/// frames first. Few frames can be freed then, as most hold changes that nobody
+/// writes because nobody waits: what it loads pushes out what it has loaded.
+const LOADS_MAX: u32 = 64;
+
+/// Loads what one operation misses.
+#[derive(Default)]
+pub(crate) struct Loads {
+    count: u32,
+}
+
+impl Loads {
+    /// Loads a page, as [`Pages::load`], after which the operation is tried
+    /// again.
+    pub(crate) fn load<P: Pages>(&mut self, pages: &P, miss: Miss) -> Result<(), PagesError> {
+        self.count += 1;
+        if self.count % LOADS_MAX == 0 {
+            pages.make_room()?;
+        }
+        pages.load(miss)
+    }
+}
+
 /// Makes changes in a mini-transaction that may allocate up to `new_pages`
 /// pages in each of `segments`. `change` latches everything before its first
 /// change; where a page is missing, it is loaded and `change` is called again.
@@ -13,6 +36,7 @@ pub(crate) fn in_mini<'p, P: Pages, T>(
     new_pages: u32,
     mut change: impl FnMut(&mut P::Mini<'p>) -> Result<T, Miss>,
 ) -> Result<(T, Lsn), PagesError> {
+    let mut loads = Loads::default();
     loop {
         let mut mini = pages.begin(segments, new_pages)?;
         let miss = match change(&mut mini) {
@@ -20,7 +44,7 @@ pub(crate) fn in_mini<'p, P: Pages, T>(
             Err(miss) => miss,
         };
         drop(mini);
-        pages.load(miss)?;
+        loads.load(pages, miss)?;
     }
 }
 
@@ -51,10 +75,11 @@ pub(crate) fn until_done<P: Pages, T, E: From<PagesError>>(
     pages: &P,
     mut attempt: impl FnMut() -> Result<T, Interrupt<E>>,
 ) -> Result<T, E> {
+    let mut loads = Loads::default();
     loop {
         match attempt() {
             Ok(done) => return Ok(done),
-            Err(Interrupt::Miss(miss)) => pages.load(miss)?,
+            Err(Interrupt::Miss(miss)) => loads.load(pages, miss)?,
             Err(Interrupt::Error(error)) => return Err(error),
         }
     }

@@ -486,6 +486,13 @@ impl Pages for PageStore {
         Ok(())
     }
 
+    fn make_room(&self) -> Result<(), PagesError> {
+        let pool = &self.core.pool;
+        let frames = pool.take(pool.take_max())?;
+        pool.give(frames);
+        Ok(())
+    }
+
     fn read_ahead(&self) -> Option<ReadAhead<'_>> {
         Some(ReadAhead(&self.core))
     }
