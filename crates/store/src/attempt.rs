@@ -19,7 +19,7 @@ impl Loads {
     /// again.
     pub(crate) fn load<P: Pages>(&mut self, pages: &P, miss: Miss) -> Result<(), PagesError> {
         self.count += 1;
-        if self.count % LOADS_MAX == 0 {
+        if self.count.is_multiple_of(LOADS_MAX) {
             pages.make_room()?;
         }
         pages.load(miss)
