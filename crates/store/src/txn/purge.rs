@@ -315,7 +315,7 @@ impl<B: Backing> System<B> {
         let row = self.row(table, key, before)?;
         let entries = self.entries_of(table, &row, key)?;
         for (index, entry) in table.indexes.iter().zip(&entries) {
-            self.remove_entry(table, index, entry, key, Default::default(), oldest)?;
+            self.remove_entry(table, index, entry, key, None, oldest)?;
         }
         Ok(())
     }
@@ -335,10 +335,8 @@ impl<B: Backing> System<B> {
             Reserve::default(),
             |existing, _| {
                 let version = existing.and_then(VersionRef::decode);
-                match version {
-                    Some(version) if version.trx == record.trx && version.roll == at.pointer() => {
-                        Decision::Remove
-                    }
+                match version.map(|version| version.name()) {
+                    Some(name) if name == (record.trx, at.pointer()) => Decision::Remove,
                     _ => Decision::Abort(()),
                 }
             },

@@ -113,9 +113,8 @@ impl<B: Backing> System<B> {
         before: Option<&Version>,
     ) -> Result<(), Error> {
         let newest = self.newest(table, key)?;
-        let mine =
-            |version: &Version| version.trx == undoing.record.trx && version.roll == undoing.at;
-        let Some(newest) = newest.filter(mine) else {
+        let undone = (undoing.record.trx, undoing.at);
+        let Some(newest) = newest.filter(|newest| newest.name() == undone) else {
             let reason = "a row is not as its transaction left it".to_owned();
             return Err(damaged(table, reason));
         };
@@ -124,7 +123,7 @@ impl<B: Backing> System<B> {
             let row = self.row(table, key, &newest)?;
             let entries = self.entries_of(table, &row, key)?;
             for (index, entry) in table.indexes.iter().zip(&entries) {
-                self.remove_entry(table, index, entry, key, undoing.at, &oldest.view)?;
+                self.remove_entry(table, index, entry, key, Some(undone), &oldest.view)?;
             }
         }
         let expected = newest.encoded();

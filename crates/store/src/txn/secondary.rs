@@ -6,7 +6,7 @@
 //! entry's lock: if the look comes before the change, the insertion comes after
 //! the removal.
 
-use super::version::{RollPointer, Version};
+use super::version::{Version, VersionName};
 use super::{Error, View};
 use crate::backing::Backing;
 use crate::data::Row;
@@ -76,21 +76,21 @@ impl<B: Backing> System<B> {
     }
 
     /// Removes an entry unless somebody may see a version of its row with its
-    /// columns. The newest version does not count if it was made with the undo
-    /// record `undone`. What `oldest` sees, all see.
+    /// columns. The version `undone`, which is about to go, does not count. What
+    /// `oldest` sees, all see.
     pub(super) fn remove_entry(
         &self,
         table: &Table,
         index: &SecondaryIndex,
         entry: &[u8],
         key: &[u8],
-        undone: RollPointer,
+        undone: Option<VersionName>,
         oldest: &View,
     ) -> Result<(), Error> {
         let _lock = self.entries.lock(index.id, entry);
         let mut version = self.newest(table, key)?;
         while let Some(this) = version {
-            let counts = undone.is_none() || this.roll != undone;
+            let counts = undone != Some(this.name());
             if counts && self.has_entry(table, index, entry, key, &this)? {
                 return Ok(());
             }

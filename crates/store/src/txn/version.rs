@@ -39,6 +39,9 @@ impl RollPointer {
     }
 }
 
+/// The transaction that made a version, and the undo record made with it.
+pub(crate) type VersionName = (u64, RollPointer);
+
 /// A version in somebody's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VersionRef<'a> {
@@ -87,6 +90,12 @@ impl<'a> VersionRef<'a> {
         out.extend_from_slice(self.payload);
     }
 
+    /// What no other version of its row has ever: undo pages are used again, so
+    /// an older one, whose record is gone, can have the same pointer.
+    pub(crate) fn name(&self) -> VersionName {
+        (self.trx, self.roll)
+    }
+
     pub(crate) fn is_deleted(&self) -> bool {
         self.flags & DELETED != 0
     }
@@ -119,6 +128,10 @@ impl Version {
             flags: self.flags,
             payload: &self.payload,
         }
+    }
+
+    pub(crate) fn name(&self) -> VersionName {
+        self.borrow().name()
     }
 
     pub(crate) fn encoded(&self) -> Vec<u8> {

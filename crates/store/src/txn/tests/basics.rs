@@ -271,6 +271,44 @@ fn rollback_and_savepoints_leave_nothing_of_what_they_undo() {
     assert_eq!(all(&mut Transaction::begin(&system)), before);
 }
 
+/// The undo pages of the version before may be used again for the one that is
+/// undone: then both have the same pointer.
+#[test]
+fn an_undo_record_in_an_older_ones_place_is_not_that_one() {
+    let system = filled(8);
+    purge_all(&system);
+    let table = system.catalog.table("t").unwrap();
+    let encoded = table.primary_key(&key(5)).unwrap();
+    let roll = || system.newest(&table, &encoded).unwrap().unwrap().roll;
+    let before = entries(&system, 1);
+    let mut same_places = 0;
+    for length in 0..100 {
+        // Moves the places of the records behind it by a byte.
+        let mut one = Transaction::begin(&system);
+        let text = "x".repeat(length);
+        one.update("t", row(6, Some(994), "g6", &text)).unwrap();
+        one.update("t", row(5, Some(995), "g5", "more")).unwrap();
+        one.commit().unwrap();
+        let older = roll();
+        purge_all(&system);
+
+        // The first goes on in that page, which is free behind it.
+        for _ in 0..2 {
+            let mut one = Transaction::begin(&system);
+            let savepoint = one.savepoint().unwrap();
+            for _ in 0..200 {
+                one.update("t", row(5, Some(995), "g5", "")).unwrap();
+                same_places += usize::from(roll() == older);
+                one.rollback_to(savepoint).unwrap();
+            }
+            one.rollback().unwrap();
+            purge_all(&system);
+        }
+    }
+    assert!(same_places > 0, "no record came to lie there");
+    assert_eq!(entries(&system, 1), before);
+}
+
 #[test]
 fn purge_leaves_nothing_behind() {
     let system = filled(7);
