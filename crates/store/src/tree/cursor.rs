@@ -156,6 +156,12 @@ impl Cursor {
         ))
     }
 
+    /// Whether all that was copied of a leaf has been taken: the next record, if
+    /// there is one, is in another.
+    pub(crate) fn is_through_leaf(&self) -> bool {
+        self.left.is_empty()
+    }
+
     /// The leaf that the last record was copied from.
     pub fn leaf(&self) -> Option<PageId> {
         self.leaf

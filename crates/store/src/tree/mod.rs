@@ -7,7 +7,7 @@
 //! met on the way down. So nothing but its parent knows a page, and a split or
 //! a merge concerns three pages.
 //!
-//! A change of a record latches its leaf alone. Where a leaf lacks room it is
+//! A change of a record, or of several in one leaf, latches that leaf alone. Where a leaf lacks room it is
 //! split first, in a mini-transaction of its own that changes no record, and
 //! the change begins again; a full parent is split before its child in the same
 //! way. Likewise a leaf that a removal leaves nearly empty is merged with a
@@ -39,6 +39,7 @@ pub use check::{CheckReport, Finding, TreeFault};
 pub(crate) use cursor::Watch;
 pub use cursor::{Cursor, Direction, Record};
 pub use modify::{Decision, Modified, ModifyError, Reserve};
+pub(crate) use modify::{LatchedLeaf, Stop};
 pub use stats::TreeStats;
 pub use walk::Leaves;
 

@@ -1,4 +1,4 @@
-//! Changes of one record.
+//! Changes of one record, or of a few in one leaf.
 
 use super::{Interrupt, Tree, TreeError, until_loaded};
 use crate::access::{MiniTransaction, Miss, Pages};
@@ -55,19 +55,43 @@ pub enum ModifyError<E> {
     Aborted(E),
 }
 
-/// How an attempt ended.
-enum Attempt<E> {
-    Done(Modified, Emptied),
-    Aborted(E),
-    /// The leaf cannot take the longest record that may be put.
-    LacksRoom,
+/// Why a leaf is not changed now.
+pub(crate) enum Stop<E> {
+    /// A page must be loaded first.
+    Miss(Miss),
+    /// The leaf lacks room for a record of the key that led to it and a value
+    /// of so many bytes: it must be split first.
+    LacksRoom(usize),
+    /// It shall not be.
+    Abort(E),
 }
 
-/// Whether a leaf is left with so little that it should be merged.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Emptied {
-    Yes,
-    No,
+impl<E> From<Miss> for Stop<E> {
+    fn from(miss: Miss) -> Stop<E> {
+        Stop::Miss(miss)
+    }
+}
+
+/// A leaf under its exclusive latch, and the mini-transaction in which it
+/// changes.
+pub(crate) struct LatchedLeaf<M> {
+    id: PageId,
+    pub(crate) mini: M,
+    /// It has less than before.
+    shrunk: bool,
+}
+
+/// How an attempt ended.
+enum Attempt<T, E> {
+    Done {
+        done: T,
+        lsn: Lsn,
+        /// The leaf is left with so little that it should be merged.
+        emptied: bool,
+    },
+    Aborted(E),
+    /// The leaf cannot take the longest record that may be put.
+    LacksRoom(usize),
 }
 
 impl Tree {
@@ -115,75 +139,95 @@ impl Tree {
         mut decide: impl FnMut(Option<&[u8]>, &mut P::Mini<'p>) -> Decision<'v, E>,
     ) -> Result<Modified, ModifyError<E>> {
         Tree::check_lengths(pages, key, value_bytes_max.unwrap_or(0))?;
+        let (existed, lsn) = self.change_leaf(pages, key, reserve, |leaf| {
+            let found = leaf.slots().search(key);
+            if let Some(max) = value_bytes_max
+                && !has_room(leaf.slots(), found, record_bytes(key, max))
+            {
+                return Err(Stop::LacksRoom(max));
+            }
+            // Copied, as the mini-transaction is the decision's to change.
+            let existing = found.ok().map(|slot| leaf.slots().value(slot).to_vec());
+            match decide(existing.as_deref(), &mut leaf.mini) {
+                Decision::Keep => {}
+                Decision::Put(value) => {
+                    let most = value_bytes_max.map_or(0, |max| max + 1);
+                    assert!(value.len() < most, "a value longer than was announced");
+                    leaf.put(found, key, &value);
+                }
+                Decision::Remove => {
+                    if let Ok(slot) = found {
+                        leaf.remove(slot);
+                    }
+                }
+                Decision::Abort(error) => return Err(Stop::Abort(error)),
+                Decision::Miss(miss) => return Err(miss.into()),
+            }
+            Ok(existing.is_some())
+        })?;
+        Ok(Modified { lsn, existed })
+    }
+
+    /// Calls `change` with the leaf of `key`, and the mini-transaction in which
+    /// it changes, until that says neither that a page is missing nor that the
+    /// leaf lacks room. Who stops has changed nothing. `change` latches other
+    /// pages as a decision of [`modify`](Self::modify) may.
+    ///
+    /// Returns what it returned, and up to where the log must be durable for the
+    /// change to be.
+    ///
+    /// # Errors
+    /// As [`modify`](Self::modify).
+    pub(crate) fn change_leaf<'p, P: Pages, T, E>(
+        &self,
+        pages: &'p P,
+        key: &[u8],
+        reserve: Reserve<'_>,
+        mut change: impl FnMut(&mut LatchedLeaf<P::Mini<'p>>) -> Result<T, Stop<E>>,
+    ) -> Result<(T, Lsn), ModifyError<E>> {
         loop {
             let attempt = until_loaded(pages, || {
                 let mini = pages.begin(reserve.segments, reserve.pages)?;
-                self.attempt(pages, mini, key, value_bytes_max, &mut decide)
+                self.attempt(pages, mini, key, &mut change)
             })?;
             match attempt {
-                Attempt::Done(modified, emptied) => {
-                    if emptied == Emptied::Yes {
+                Attempt::Done { done, lsn, emptied } => {
+                    if emptied {
                         self.settle(pages, key);
                     }
-                    return Ok(modified);
+                    return Ok((done, lsn));
                 }
                 Attempt::Aborted(error) => return Err(ModifyError::Aborted(error)),
-                Attempt::LacksRoom => {
-                    let record_bytes = record_bytes(key, value_bytes_max.unwrap_or(0));
-                    self.make_room(pages, key, record_bytes, 0)?;
+                Attempt::LacksRoom(value_bytes) => {
+                    self.make_room(pages, key, record_bytes(key, value_bytes), 0)?;
                 }
             }
         }
     }
 
-    fn attempt<'p, 'v, P: Pages, E>(
+    fn attempt<'p, P: Pages, T, E>(
         &self,
         pages: &'p P,
         mut mini: P::Mini<'p>,
         key: &[u8],
-        value_bytes_max: Option<usize>,
-        decide: &mut impl FnMut(Option<&[u8]>, &mut P::Mini<'p>) -> Decision<'v, E>,
-    ) -> Result<Attempt<E>, Interrupt> {
-        let leaf = self.exclusive_at(pages, &mut mini, key, 0)?;
-        let leaf = leaf.expect("every tree has leaves");
-        let slots = Slotted::new(mini.page(leaf));
-        let found = slots.search(key);
-        if let Some(max) = value_bytes_max
-            && !has_room(slots, found, record_bytes(key, max))
-        {
-            return Ok(Attempt::LacksRoom);
-        }
-        // Copied, as the mini-transaction is the decision's to change.
-        let existing = found.ok().map(|slot| slots.value(slot).to_vec());
-        let mut emptied = Emptied::No;
-        match decide(existing.as_deref(), &mut mini) {
-            Decision::Keep => {}
-            Decision::Put(value) => {
-                let most = value_bytes_max.map_or(0, |max| max + 1);
-                assert!(value.len() < most, "a value longer than was announced");
-                put(&mut mini, leaf, found, key, existing.as_deref(), &value);
-                let shrunk = existing.as_ref().is_some_and(|old| old.len() > value.len());
-                if shrunk && self.is_underfull(leaf, mini.page(leaf)) {
-                    emptied = Emptied::Yes;
-                }
-            }
-            Decision::Remove => {
-                if let Ok(slot) = found {
-                    let from = slot as u16;
-                    mini.apply(leaf, &Op::Remove { from, to: from + 1 });
-                    if self.is_underfull(leaf, mini.page(leaf)) {
-                        emptied = Emptied::Yes;
-                    }
-                }
-            }
-            Decision::Abort(error) => return Ok(Attempt::Aborted(error)),
-            Decision::Miss(miss) => return Err(miss.into()),
-        }
-        let modified = Modified {
-            lsn: mini.commit(),
-            existed: existing.is_some(),
+        change: &mut impl FnMut(&mut LatchedLeaf<P::Mini<'p>>) -> Result<T, Stop<E>>,
+    ) -> Result<Attempt<T, E>, Interrupt> {
+        let id = self.exclusive_at(pages, &mut mini, key, 0)?;
+        let mut leaf = LatchedLeaf {
+            id: id.expect("every tree has leaves"),
+            mini,
+            shrunk: false,
         };
-        Ok(Attempt::Done(modified, emptied))
+        match change(&mut leaf) {
+            Ok(done) => Ok(Attempt::Done {
+                done,
+                emptied: leaf.shrunk && self.is_underfull(leaf.id, leaf.mini.page(leaf.id)),
+                lsn: leaf.mini.commit(),
+            }),
+            Err(Stop::Miss(miss)) => Err(miss.into()),
+            Err(Stop::LacksRoom(value_bytes)) => Ok(Attempt::LacksRoom(value_bytes)),
+            Err(Stop::Abort(error)) => Ok(Attempt::Aborted(error)),
+        }
     }
 
     /// Inserts a record. `false`, and nothing changed, if the key is there.
@@ -257,64 +301,90 @@ fn record_bytes(key: &[u8], value_bytes: usize) -> usize {
     2 + key.len() + value_bytes
 }
 
-/// Whether a page has room for a record of so many bytes at the place where
-/// the search for its key ended.
+/// Bytes that a record of so many takes in a page beyond what its place, where
+/// the search for its key ended, has now.
+fn needed_bytes(slots: Slotted<'_>, found: Result<usize, usize>, record_bytes: usize) -> usize {
+    match found {
+        Ok(slot) => record_bytes.saturating_sub(slots.record(slot).len()),
+        Err(_) => record_bytes + SLOT_BYTES,
+    }
+}
+
+/// Whether a page has room for such a record.
 pub(super) fn has_room(
     slots: Slotted<'_>,
     found: Result<usize, usize>,
     record_bytes: usize,
 ) -> bool {
-    let needed = match found {
-        Ok(slot) => record_bytes.saturating_sub(slots.record(slot).len()),
-        Err(_) => record_bytes + SLOT_BYTES,
-    };
-    needed <= slots.free_bytes()
+    needed_bytes(slots, found, record_bytes) <= slots.free_bytes()
 }
 
-/// Puts a value where there is room for it.
-fn put(
-    mini: &mut impl MiniTransaction,
-    leaf: PageId,
-    found: Result<usize, usize>,
-    key: &[u8],
-    existing: Option<&[u8]>,
-    value: &[u8],
-) {
-    if let (Ok(slot), Some(old)) = (found, existing)
-        && old.len() == value.len()
-    {
-        return patch(mini, leaf, slot, old, value);
+impl<M: MiniTransaction> LatchedLeaf<M> {
+    /// Its records.
+    pub(crate) fn slots(&self) -> Slotted<'_> {
+        Slotted::new(self.mini.page(self.id))
     }
-    let mut record = Vec::with_capacity(record_bytes(key, value.len()));
-    leaf_record(key, value, &mut record);
-    let record = &record[..];
-    let op = match found {
-        Ok(slot) => Op::Replace {
-            slot: slot as u16,
-            record,
-        },
-        Err(slot) => Op::Insert {
-            slot: slot as u16,
-            record,
-        },
-    };
-    mini.apply(leaf, &op);
-}
 
-/// Overwrites a value by one of the same length. Logs only the bytes from the
-/// first that differs to the last: of an update, mostly a few.
-fn patch(mini: &mut impl MiniTransaction, leaf: PageId, slot: usize, old: &[u8], new: &[u8]) {
-    let differs = |(a, b): (&u8, &u8)| a != b;
-    let Some(first) = old.iter().zip(new).position(differs) else {
-        return;
-    };
-    let last = old.iter().zip(new).rposition(differs).unwrap_or(first);
-    let offset = Slotted::new(mini.page(leaf)).value_offset(slot) + first;
-    mini.apply(
-        leaf,
-        &Op::Patch {
-            offset: u16::try_from(offset).expect("within a page"),
-            bytes: &new[first..=last],
-        },
-    );
+    /// Bytes that the record of a key with a value of so many takes beyond what
+    /// its place, where the search for the key ended, has now.
+    pub(crate) fn needed_bytes(
+        &self,
+        found: Result<usize, usize>,
+        key: &[u8],
+        value_bytes: usize,
+    ) -> usize {
+        needed_bytes(self.slots(), found, record_bytes(key, value_bytes))
+    }
+
+    /// Puts a value where the search for its key ended, where there is room for
+    /// it.
+    pub(crate) fn put(&mut self, found: Result<usize, usize>, key: &[u8], value: &[u8]) {
+        let old_bytes = found.map(|slot| self.slots().value(slot).len());
+        if let Ok(slot) = found
+            && old_bytes == Ok(value.len())
+        {
+            return self.patch(slot, value);
+        }
+        self.shrunk |= old_bytes.is_ok_and(|old_bytes| value.len() < old_bytes);
+        let mut record = Vec::with_capacity(record_bytes(key, value.len()));
+        leaf_record(key, value, &mut record);
+        let record = &record[..];
+        let op = match found {
+            Ok(slot) => Op::Replace {
+                slot: slot as u16,
+                record,
+            },
+            Err(slot) => Op::Insert {
+                slot: slot as u16,
+                record,
+            },
+        };
+        self.mini.apply(self.id, &op);
+    }
+
+    /// Overwrites a value by one of the same length. Logs only the bytes from
+    /// the first that differs to the last: of an update, mostly a few.
+    fn patch(&mut self, slot: usize, new: &[u8]) {
+        let slots = self.slots();
+        let old = slots.value(slot);
+        let differs = |(a, b): (&u8, &u8)| a != b;
+        let Some(first) = old.iter().zip(new).position(differs) else {
+            return;
+        };
+        let last = old.iter().zip(new).rposition(differs).unwrap_or(first);
+        let offset = slots.value_offset(slot) + first;
+        self.mini.apply(
+            self.id,
+            &Op::Patch {
+                offset: u16::try_from(offset).expect("within a page"),
+                bytes: &new[first..=last],
+            },
+        );
+    }
+
+    fn remove(&mut self, slot: usize) {
+        let from = slot as u16;
+        self.mini.apply(self.id, &Op::Remove { from, to: from + 1 });
+        self.shrunk = true;
+    }
 }

@@ -1,11 +1,13 @@
 //! Changing the rows of a range, read ahead as in a scan.
 
+use super::change::Changes;
 use super::{Error, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
-use crate::stream::{LeafAhead, in_range};
+use crate::stream::in_range;
 use crate::table::Table;
-use crate::tree::{Cursor, Direction, Tree};
+use crate::tree::{Direction, Tree};
+use crate::undo::record::Change;
 use std::ops::RangeBounds;
 
 /// What becomes of a row.
@@ -26,7 +28,8 @@ impl<B: Backing> Transaction<'_, B> {
     /// [`range`](Self::range).
     ///
     /// The same as a range and a change of each row by its key; but pages are
-    /// read ahead, and where they are not in memory that is what takes the time.
+    /// read ahead, and rows that lie together are changed together: some time
+    /// after `change` was called with them.
     ///
     /// # Errors
     /// As [`range`](Self::range), [`update`](Self::update) and
@@ -42,35 +45,33 @@ impl<B: Backing> Transaction<'_, B> {
         let (table, mut cursor, mut ahead) = begun;
         self.look();
         self.statement(|this| {
-            let mut changed = 0;
-            while let Some((key, row)) = this.next_seen(&table, &mut cursor, &mut ahead)? {
-                changed += u64::from(match change(row) {
-                    RowChange::Keep => false,
-                    RowChange::Delete => this.delete_with(&table, &key)?,
-                    RowChange::Update(row) => {
-                        this.check_key(&table, &key, &row)?;
-                        this.update_with(&table, &key, &row)?
+            let mut changes = Changes::default();
+            loop {
+                // All of a leaf at once, while it is at hand.
+                if cursor.is_through_leaf() {
+                    this.change_planned(&table, &mut changes)?;
+                }
+                let range = in_range();
+                let next = cursor.next_watched(&this.system.backing, &mut ahead)?;
+                let Some((key, value)) = next else {
+                    return Ok(changes.made);
+                };
+                let Some(row) = this.seen_of(&table, key, value)? else {
+                    continue;
+                };
+                drop(range);
+                match change(row) {
+                    RowChange::Keep => {}
+                    RowChange::Delete => {
+                        this.plan(&table, key, Change::Delete, None, &mut changes)?;
                     }
-                });
+                    RowChange::Update(row) => {
+                        this.check_key(&table, key, &row)?;
+                        this.plan(&table, key, Change::Update, Some(&row), &mut changes)?;
+                    }
+                }
             }
-            Ok(changed)
         })
-    }
-
-    /// The next row of a cursor that the transaction sees, and its key.
-    fn next_seen(
-        &self,
-        table: &Table,
-        cursor: &mut Cursor,
-        ahead: &mut LeafAhead<'_, B>,
-    ) -> Result<Option<(Vec<u8>, Row)>, Error> {
-        let _range = in_range();
-        while let Some((key, value)) = cursor.next_watched(&self.system.backing, ahead)? {
-            if let Some(row) = self.seen_of(table, key, value)? {
-                return Ok(Some((key.to_vec(), row)));
-            }
-        }
-        Ok(None)
     }
 
     fn check_key(&self, table: &Table, key: &[u8], row: &Row) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use crate::policy::Role;
 use crate::stream::{Acting, acting_as};
 use crate::system::System;
 use crate::table::Table;
-use crate::undo::record::{Body, Record};
+use crate::undo::record::Body;
 use crate::undo::{Place, Slot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -182,12 +182,10 @@ impl<'s, B: Backing> Transaction<'s, B> {
 
     /// Locks a key of an index for changes. After a deadlock the transaction is
     /// rolled back.
-    pub(super) fn lock(&mut self, index: u64, key: &[u8]) -> Result<(), Error> {
+    pub(super) fn lock(&mut self, index: u64, key: &Arc<[u8]>) -> Result<(), Error> {
         let patience = self.system.options.lock_timeout;
-        let name = LockName {
-            index,
-            key: key.into(),
-        };
+        let key = Arc::clone(key);
+        let name = LockName { index, key };
         let writer = self.writer()?;
         match writer.locks.lock(name, LockMode::Exclusive, patience) {
             Ok(_) => Ok(()),
@@ -382,19 +380,19 @@ impl<B: Backing> System<B> {
         committed: bool,
     ) -> Result<(u64, Lsn), Error> {
         let number = self.views.begin_ending(&self.backing)?;
-        let previous = slot.last;
         let body = Body::End { number, committed };
-        let record = Record::new(trx, previous, body).encode();
         let segment = self.slots.segment();
-        let new_pages = slot.needs_page(record.len(), self.backing.page_bytes());
+        let new_pages = slot.new_pages(body.record_bytes(), self.backing.page_bytes());
         let _changing = self.gate.read();
-        let appended = in_mini(&self.backing, &[segment], new_pages.into(), |mini| {
+        let appended = in_mini(&self.backing, &[segment], new_pages, |mini| {
             slot.latch(mini)?;
-            Ok(slot.append(mini, segment, 0, &record))
+            let mut records = slot.append(segment);
+            records.push(mini, trx, body);
+            Ok(records.finish(mini, 0))
         });
         match appended {
             Ok((appended, lsn)) => {
-                slot.appended(appended, true);
+                slot.appended(appended);
                 self.last_commit.fetch_max(lsn.0, Ordering::AcqRel);
                 self.purge.ended(slot, number);
                 Ok((number, lsn))

@@ -82,8 +82,13 @@ impl<'a> VersionRef<'a> {
         })
     }
 
+    /// How many bytes [`encode`](Self::encode) appends.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        Self::HEAD_BYTES + self.payload.len()
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.reserve(Self::HEAD_BYTES + self.payload.len());
+        out.reserve(self.encoded_bytes());
         out.extend(self.trx.to_le_bytes());
         out.extend(self.roll.0.to_le_bytes());
         out.push(self.flags);

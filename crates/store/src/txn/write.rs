@@ -1,14 +1,15 @@
 //! Insert, update and delete.
 
-use super::change::Content;
-use super::transaction::Writer;
+use super::change::{Changes, Planned, Refused};
+use super::read::damaged;
 use super::version::{DELETED, Version};
 use super::{Error, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::table::Table;
-use crate::tree::Tree;
+use crate::tree::{ModifyError, Tree};
 use crate::undo::record::Change;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl<B: Backing> Transaction<'_, B> {
@@ -24,36 +25,9 @@ impl<B: Backing> Transaction<'_, B> {
         self.check_open()?;
         let table = self.table(table)?;
         table.schema.check_row(&row)?;
-        let system = self.system;
-        let key = table.key_of(&row, Tree::key_bytes_max(&system.backing))?;
-        let entries = system.entries_of(&table, &row, &key)?;
-        let payload = table.payload_of(&row)?;
-        self.statement(|this| {
-            this.lock(table.id, &key)?;
-            this.look();
-            let before = this.changeable(&table, &key)?;
-            if before.is_some_and(|before| !before.is_deleted()) {
-                return Err(duplicate(&table, "primary key"));
-            }
-            this.lock_unique(&table, &key, None, Some(&row))?;
-            let _changing = system.gate.read();
-            let content = system.content(this.writer()?, &table, &key, payload)?;
-            loop {
-                let before = system.newest(&table, &key)?;
-                let change = match before {
-                    Some(_) => Change::Update,
-                    None => Change::Insert,
-                };
-                let writer = this.writer()?;
-                if system.change(writer, &table, &key, change, before.as_ref(), &content)? {
-                    break;
-                }
-            }
-            for (index, entry) in table.indexes.iter().zip(&entries) {
-                system.ensure_entry(index, entry)?;
-            }
-            Ok(())
-        })
+        let key = table.key_of(&row, Tree::key_bytes_max(&self.system.backing))?;
+        self.change_one(&table, &key, Change::Insert, Some(&row))?;
+        Ok(())
     }
 
     /// Replaces the row with the same primary key. Returns whether there is
@@ -66,39 +40,7 @@ impl<B: Backing> Transaction<'_, B> {
         let table = self.table(table)?;
         table.schema.check_row(&row)?;
         let key = table.key_of(&row, Tree::key_bytes_max(&self.system.backing))?;
-        self.update_with(&table, &key, &row)
-    }
-
-    /// Replaces the row with this key by one that is known to be of the table.
-    pub(super) fn update_with(
-        &mut self,
-        table: &Table,
-        key: &[u8],
-        row: &Row,
-    ) -> Result<bool, Error> {
-        let system = self.system;
-        let entries = system.entries_of(table, row, key)?;
-        let payload = table.payload_of(row)?;
-        self.statement(|this| {
-            let Some((before, old)) = this.lock_row(table, key)? else {
-                return Ok(false);
-            };
-            this.lock_unique(table, key, old.as_ref(), Some(row))?;
-            let old_entries = match &old {
-                Some(old) => system.entries_of(table, old, key)?,
-                None => Vec::new(),
-            };
-            let _changing = system.gate.read();
-            let content = system.content(this.writer()?, table, key, payload)?;
-            this.replace(table, key, Change::Update, &before, &content)?;
-            let changed = entries.iter().zip(&old_entries).zip(&table.indexes);
-            for ((entry, old), index) in changed {
-                if entry != old {
-                    system.ensure_entry(index, entry)?;
-                }
-            }
-            Ok(true)
-        })
+        self.change_one(&table, &key, Change::Update, Some(&row))
     }
 
     /// Deletes the row with a primary key. Returns whether there is one.
@@ -109,57 +51,130 @@ impl<B: Backing> Transaction<'_, B> {
         self.check_open()?;
         let table = self.table(table)?;
         let key = table.primary_key(key)?;
-        self.delete_with(&table, &key)
+        self.change_one(&table, &key, Change::Delete, None)
     }
 
-    pub(super) fn delete_with(&mut self, table: &Table, key: &[u8]) -> Result<bool, Error> {
-        self.statement(|this| {
-            let Some((before, old)) = this.lock_row(table, key)? else {
-                return Ok(false);
-            };
-            this.lock_unique(table, key, old.as_ref(), None)?;
-            let content = Content {
-                flags: DELETED,
-                payload: Vec::new(),
-            };
-            let _changing = this.system.gate.read();
-            this.replace(table, key, Change::Delete, &before, &content)?;
-            Ok(true)
-        })
-    }
-
-    /// Changes a row that is locked and not deleted: nobody else can.
-    fn replace(
+    fn change_one(
         &mut self,
         table: &Table,
         key: &[u8],
         change: Change,
-        before: &Version,
-        content: &Content,
-    ) -> Result<(), Error> {
-        let system = self.system;
-        let writer: &mut Writer<'_> = self.writer()?;
-        let changed = system.change(writer, table, key, change, Some(before), content)?;
-        assert!(changed, "a locked row was changed by another transaction");
-        Ok(())
+        row: Option<&Row>,
+    ) -> Result<bool, Error> {
+        self.statement(|this| {
+            let mut changes = Changes::default();
+            this.plan(table, key, change, row, &mut changes)?;
+            this.change_planned(table, &mut changes)?;
+            Ok(changes.made == 1)
+        })
     }
 
-    /// Locks a row to be changed. `None` if there is none; and no columns of it
-    /// where nobody needs them, as the table has no secondary index.
-    fn lock_row(
+    /// Locks a row and plans what shall become of it: nothing, if it is known
+    /// already that there is none to be changed. What is planned before is of
+    /// the same table, with lesser keys; it is changed already where this row
+    /// depends on it, or is too long to be kept.
+    pub(super) fn plan(
         &mut self,
         table: &Table,
         key: &[u8],
-    ) -> Result<Option<(Version, Option<Row>)>, Error> {
-        self.lock(table.id, key)?;
-        self.look();
-        let newest = self.changeable(table, key)?;
-        let Some(before) = newest.filter(|newest| !newest.is_deleted()) else {
-            return Ok(None);
+        change: Change,
+        row: Option<&Row>,
+        changes: &mut Changes,
+    ) -> Result<(), Error> {
+        let system = self.system;
+        let entries = row.map(|row| system.entries_of(table, row, key));
+        let entries = entries.transpose()?.unwrap_or_default();
+        let payload = row.map(|row| table.payload_of(row)).transpose()?;
+        let mut planned = Planned {
+            key: key.into(),
+            change,
+            flags: if row.is_some() { 0 } else { DELETED },
+            payload: payload.unwrap_or_default(),
+            entries: entries.into_iter().enumerate().collect(),
         };
-        let is_needed = !table.indexes.is_empty();
-        let row = is_needed.then(|| self.system.row(table, key, &before));
-        Ok(Some((before, row.transpose()?)))
+        self.lock(table.id, &planned.key)?;
+        self.look();
+        let (is_long, has_indexes) = (system.is_long(&planned), !table.indexes.is_empty());
+        // Otherwise it is looked at when it is changed.
+        if is_long || has_indexes {
+            let newest = self.changeable(table, key)?;
+            let before = newest.filter(|newest| !newest.is_deleted());
+            match (change, &before) {
+                (Change::Insert, Some(_)) => return Err(duplicate(table, "primary key")),
+                (Change::Update | Change::Delete, None) => return Ok(()),
+                _ => {}
+            }
+            if has_indexes {
+                let old = before.map(|before| system.row(table, key, &before));
+                let old = old.transpose()?;
+                self.lock_unique(table, key, old.as_ref(), row, changes)?;
+                if let Some(old) = old {
+                    let old = system.entries_of(table, &old, key)?;
+                    planned
+                        .entries
+                        .retain(|(index, entry)| *entry != old[*index]);
+                }
+            }
+        }
+        changes.planned.push(planned);
+        if is_long {
+            self.change_planned(table, changes)?;
+        }
+        Ok(())
+    }
+
+    /// Changes rows as planned.
+    pub(super) fn change_planned(
+        &mut self,
+        table: &Table,
+        changes: &mut Changes,
+    ) -> Result<(), Error> {
+        if changes.planned.is_empty() {
+            return Ok(());
+        }
+        let system = self.system;
+        let writer = self
+            .writer
+            .as_mut()
+            .expect("rows are planned by who writes");
+        let view = &self.view.as_ref().expect("opened with the lock").view;
+        let _changing = system.gate.read();
+        for row in &mut changes.planned {
+            system.put_away(writer, table, row)?;
+        }
+        let mut left = &changes.planned[..];
+        while !left.is_empty() {
+            let count = match system.change_some(writer, view, table, left) {
+                Ok(count) => count,
+                Err(ModifyError::Aborted(Refused::Absent)) => {
+                    left = &left[1..];
+                    continue;
+                }
+                Err(error) => return Err(self.refused(table, error)),
+            };
+            let (changed, rest) = left.split_at(count);
+            for (index, entry) in changed.iter().flat_map(|row| &row.entries) {
+                system.ensure_entry(&table.indexes[*index], entry)?;
+            }
+            changes.made += count as u64;
+            left = rest;
+        }
+        changes.planned.clear();
+        Ok(())
+    }
+
+    fn refused(&self, table: &Table, why: ModifyError<Refused>) -> Error {
+        match why {
+            ModifyError::Tree(error) => error.into(),
+            ModifyError::Aborted(Refused::Conflict) => self.conflict(table),
+            ModifyError::Aborted(Refused::Present) => duplicate(table, "primary key"),
+            ModifyError::Aborted(Refused::Damaged) => {
+                damaged(table, "a row without its head".to_owned())
+            }
+            ModifyError::Aborted(Refused::Absent | Refused::LacksPage) => {
+                unreachable!("this is no error")
+            }
+        }
     }
 
     /// The newest version of a row that is locked, if this transaction sees
@@ -169,24 +184,31 @@ impl<B: Backing> Transaction<'_, B> {
         if let Some(newest) = &newest {
             let view = &self.view.as_ref().expect("opened with the lock").view;
             if self.own() != Some(newest.trx) && !view.sees(newest.trx) {
-                let counters = &self.system.counters;
-                counters.conflicts.fetch_add(1, Ordering::Relaxed);
-                return Err(Error::WriteConflict {
-                    table: table.name().to_owned(),
-                });
+                return Err(self.conflict(table));
             }
         }
         Ok(newest)
     }
 
+    /// Counts a conflict, which is the caller's error.
+    fn conflict(&self, table: &Table) -> Error {
+        let counters = &self.system.counters;
+        counters.conflicts.fetch_add(1, Ordering::Relaxed);
+        Error::WriteConflict {
+            table: table.name().to_owned(),
+        }
+    }
+
     /// Locks what a row gives up and takes of unique indexes, and checks that
-    /// what it takes is free.
+    /// what it takes is free, once the rows before it are changed: they may give
+    /// it up, or have taken it.
     fn lock_unique(
         &mut self,
         table: &Table,
         key: &[u8],
         old: Option<&Row>,
         new: Option<&Row>,
+        changes: &mut Changes,
     ) -> Result<(), Error> {
         for index in &table.indexes {
             let columns_of = |row: Option<&Row>| {
@@ -199,11 +221,11 @@ impl<B: Backing> Transaction<'_, B> {
                 continue;
             }
             for columns in [&old, &new].into_iter().flatten() {
-                self.lock(index.id, columns)?;
+                self.lock(index.id, &Arc::from(&columns[..]))?;
             }
-            if let Some(new) = new
-                && self.system.is_taken(table, index, &new, key)?
-            {
+            let Some(new) = new else { continue };
+            self.change_planned(table, changes)?;
+            if self.system.is_taken(table, index, &new, key)? {
                 return Err(duplicate(table, &index.name));
             }
         }

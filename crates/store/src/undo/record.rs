@@ -29,6 +29,8 @@ pub(crate) const FREEING: u8 = 0x40;
 /// Where the kind stands in a record.
 pub(crate) const KIND_AT: usize = 2;
 const HEAD_BYTES: usize = 19;
+/// Bytes between that and a row's key.
+const ROW_BYTES: usize = 10;
 
 const INSERT: u8 = 1;
 const UPDATE: u8 = 2;
@@ -65,6 +67,20 @@ pub(crate) enum Body<'a> {
     End { number: u64, committed: bool },
 }
 
+impl Body<'_> {
+    /// Bytes of a record that says this.
+    pub(crate) fn record_bytes(&self) -> usize {
+        HEAD_BYTES
+            + match self {
+                Body::Row { key, before, .. } => {
+                    ROW_BYTES + key.len() + before.map_or(0, |before| before.encoded_bytes())
+                }
+                Body::Long { .. } => 8 + OverflowRef::BYTES,
+                Body::End { .. } => 8,
+            }
+    }
+}
+
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
@@ -88,9 +104,10 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Its bytes.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![0; HEAD_BYTES];
+    /// Appends its bytes.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend_from_slice(&[0; HEAD_BYTES]);
         let kind = match self.body {
             Body::Row {
                 table,
@@ -102,7 +119,7 @@ impl<'a> Record<'a> {
                 out.extend((key.len() as u16).to_le_bytes());
                 out.extend_from_slice(key);
                 if let Some(before) = before {
-                    before.encode(&mut out);
+                    before.encode(out);
                 }
                 match change {
                     Change::Insert => INSERT,
@@ -120,13 +137,15 @@ impl<'a> Record<'a> {
                 if committed { COMMITTED } else { ROLLED_BACK }
             }
         };
-        let length = u16::try_from(out.len()).expect("a row's record is shorter than a page");
-        out[..2].copy_from_slice(&length.to_le_bytes());
-        out[KIND_AT] =
+        let length = out.len() - begin;
+        debug_assert_eq!(length, self.body.record_bytes());
+        let length = u16::try_from(length).expect("a row's record is shorter than a page");
+        let head = &mut out[begin..begin + HEAD_BYTES];
+        head[..2].copy_from_slice(&length.to_le_bytes());
+        head[KIND_AT] =
             kind | if self.undone { UNDONE } else { 0 } | if self.freeing { FREEING } else { 0 };
-        out[3..11].copy_from_slice(&self.trx.to_le_bytes());
-        out[11..19].copy_from_slice(&self.previous.0.to_le_bytes());
-        out
+        head[3..11].copy_from_slice(&self.trx.to_le_bytes());
+        head[11..19].copy_from_slice(&self.previous.0.to_le_bytes());
     }
 
     /// What the bytes of one record say; `None` if they are none.
@@ -143,7 +162,7 @@ impl<'a> Record<'a> {
                     UPDATE => Change::Update,
                     _ => Change::Delete,
                 };
-                let (head, rest) = rest.split_at_checked(10)?;
+                let (head, rest) = rest.split_at_checked(ROW_BYTES)?;
                 let (key, rest) = rest.split_at_checked(get_u16(head, 8).into())?;
                 let before = match change {
                     Change::Insert if rest.is_empty() => None,
@@ -180,7 +199,7 @@ impl<'a> Record<'a> {
 /// Where in the record of a change the reference to the long value of the
 /// version before stands.
 pub(crate) fn reference_at(key: &[u8]) -> usize {
-    HEAD_BYTES + 10 + key.len() + VersionRef::HEAD_BYTES
+    HEAD_BYTES + ROW_BYTES + key.len() + VersionRef::HEAD_BYTES
 }
 
 #[cfg(test)]
@@ -225,7 +244,8 @@ mod tests {
                     freeing,
                     ..Record::new(11, RollPointer::new(4, 64), body)
                 };
-                let bytes = record.encode();
+                let mut bytes = Vec::new();
+                record.encode(&mut bytes);
                 assert_eq!(Record::decode(&bytes), Some(record));
                 for cut in 0..bytes.len() {
                     assert_eq!(Record::decode(&bytes[..cut]), None);

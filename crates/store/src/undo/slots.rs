@@ -1,5 +1,6 @@
 //! Slots: who owns which, and how records come into them.
 
+use super::record::{Body, Record};
 use super::stream::{Place, read_header};
 use super::{ACTIVE_AT, HEAD_AT, LAST_AT, NEXT_AT};
 use crate::access::{MiniTransaction, Miss, Pages, PagesError};
@@ -7,7 +8,7 @@ use crate::attempt::in_mini;
 use crate::ids::{PageId, SegmentId};
 use crate::master::Master;
 use crate::page::Op;
-use crate::page::header::PageKind;
+use crate::page::header::{BODY, PageKind};
 use crate::txn::version::RollPointer;
 use parking_lot::{Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -23,11 +24,50 @@ pub(crate) struct Slot {
     pub(crate) last: RollPointer,
 }
 
-/// A record that was appended; [`Slot::appended`] takes note of it.
+/// Room for more records: what is left of a page, and of pages to come.
+pub(crate) struct Room {
+    left: usize,
+    new_pages: u32,
+    page_bytes: usize,
+}
+
+impl Room {
+    /// Takes room for a record of so many bytes behind those before it. `false`
+    /// if there is none.
+    pub(crate) fn take(&mut self, bytes: usize) -> bool {
+        // A page is never filled to its last byte: of 64 KiB, the offset behind
+        // it has 17 bits.
+        if bytes >= self.left {
+            if self.new_pages == 0 {
+                return false;
+            }
+            self.new_pages -= 1;
+            self.left = self.page_bytes - BODY;
+            debug_assert!(bytes < self.left, "no record is longer than a page");
+        }
+        self.left -= bytes;
+        true
+    }
+}
+
+/// Records that a mini-transaction appends to a slot. It has latched what
+/// [`Slot::latch`] says, and reserved the pages that they need.
+pub(crate) struct Appending<'s> {
+    slot: &'s Slot,
+    segment: SegmentId,
+    /// Encoded and not yet in their page, where they begin here.
+    bytes: Vec<u8>,
+    begin: Place,
+    /// Where the next one goes.
+    tail: Place,
+    last: RollPointer,
+}
+
+/// What was appended; [`Slot::appended`] takes note of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Appended {
-    pub(crate) pointer: RollPointer,
     tail: Place,
+    last: RollPointer,
 }
 
 #[derive(Default)]
@@ -165,89 +205,43 @@ impl Slot {
         self.tail
     }
 
-    /// Whether a record of so many bytes needs a new page. A page is never
-    /// filled to its last byte: of 64 KiB, the offset behind it has 17 bits.
-    pub(crate) fn needs_page(&self, bytes: usize, page_bytes: usize) -> bool {
-        usize::from(self.tail.offset) + bytes >= page_bytes
+    /// Room for records in its last page and `new_pages` new ones.
+    pub(crate) fn room(&self, new_pages: u32, page_bytes: usize) -> Room {
+        Room {
+            left: page_bytes - usize::from(self.tail.offset),
+            new_pages,
+            page_bytes,
+        }
     }
 
-    /// Latches what [`append`](Self::append) changes. Nobody else changes the
-    /// page of records; purge changes the header.
+    /// How many new pages a record of so many bytes needs.
+    pub(crate) fn new_pages(&self, bytes: usize, page_bytes: usize) -> u32 {
+        (!self.room(0, page_bytes).take(bytes)).into()
+    }
+
+    /// Latches what an append changes. Nobody else changes the page of records;
+    /// purge changes the header.
     pub(crate) fn latch(&self, mini: &mut impl MiniTransaction) -> Result<(), Miss> {
         mini.exclusive(PageId::new(self.header.space, self.tail.page))?;
         mini.exclusive(self.header)
     }
 
-    /// Appends a record of the transaction `active`, which is the last one for
-    /// it, or with 0 the end of it. Everything is latched, and a page is
-    /// reserved in `segment` if the record needs one.
-    pub(crate) fn append(
-        &self,
-        mini: &mut impl MiniTransaction,
-        segment: SegmentId,
-        active: u64,
-        record: &[u8],
-    ) -> Appended {
-        let old = PageId::new(self.header.space, self.tail.page);
-        let mut at = self.tail;
-        if self.needs_page(record.len(), mini.page(old).len()) {
-            let new = mini.allocate(segment, Some(old));
-            mini.apply(
-                new,
-                &Op::Format {
-                    kind: PageKind::Undo,
-                    level: 0,
-                    owner: self.number.into(),
-                },
-            );
-            mini.apply(
-                old,
-                &Op::Patch {
-                    offset: NEXT_AT,
-                    bytes: &new.page.to_le_bytes(),
-                },
-            );
-            at = Place::begin_of(new.page);
+    /// Begins to append records. New pages are of `segment`.
+    pub(crate) fn append(&self, segment: SegmentId) -> Appending<'_> {
+        Appending {
+            slot: self,
+            segment,
+            bytes: Vec::new(),
+            begin: self.tail,
+            tail: self.tail,
+            last: self.last,
         }
-        mini.apply(
-            PageId::new(self.header.space, at.page),
-            &Op::Patch {
-                offset: at.offset,
-                bytes: record,
-            },
-        );
-        let pointer = at.pointer();
-        let tail = Place {
-            page: at.page,
-            offset: at.offset + record.len() as u16,
-        };
-        let last = if active == 0 {
-            RollPointer::NONE
-        } else {
-            pointer
-        };
-        let mut says = Vec::with_capacity(usize::from(HEAD_AT - ACTIVE_AT));
-        says.extend(active.to_le_bytes());
-        says.extend(last.0.to_le_bytes());
-        says.extend(tail.encode());
-        mini.apply(
-            self.header,
-            &Op::Patch {
-                offset: ACTIVE_AT,
-                bytes: &says,
-            },
-        );
-        Appended { pointer, tail }
     }
 
-    /// Notes an appended record; `last` as in the header.
-    pub(crate) fn appended(&mut self, appended: Appended, is_end: bool) {
+    /// Notes what was appended.
+    pub(crate) fn appended(&mut self, appended: Appended) {
         self.tail = appended.tail;
-        self.last = if is_end {
-            RollPointer::NONE
-        } else {
-            appended.pointer
-        };
+        self.last = appended.last;
     }
 
     /// Says in the header, which is latched, that `previous` is the last record
@@ -260,5 +254,83 @@ impl Slot {
                 bytes: &previous.0.to_le_bytes(),
             },
         );
+    }
+}
+
+impl Appending<'_> {
+    /// Appends a record of transaction `trx`. Returns where it is.
+    pub(crate) fn push(
+        &mut self,
+        mini: &mut impl MiniTransaction,
+        trx: u64,
+        body: Body<'_>,
+    ) -> RollPointer {
+        let record = Record::new(trx, self.last, body);
+        let bytes = body.record_bytes();
+        let page_bytes = mini.page(self.page()).len();
+        if usize::from(self.tail.offset) + bytes >= page_bytes {
+            self.turn(mini);
+        }
+        record.encode(&mut self.bytes);
+        self.last = self.tail.pointer();
+        self.tail.offset += bytes as u16;
+        self.last
+    }
+
+    /// Says in the header where the records end, and that they are of the
+    /// transaction `active`, or with 0 that it has ended with the last of them.
+    pub(crate) fn finish(mut self, mini: &mut impl MiniTransaction, active: u64) -> Appended {
+        self.write(mini);
+        let last = if active == 0 {
+            RollPointer::NONE
+        } else {
+            self.last
+        };
+        let mut says = Vec::with_capacity(usize::from(HEAD_AT - ACTIVE_AT));
+        says.extend(active.to_le_bytes());
+        says.extend(last.0.to_le_bytes());
+        says.extend(self.tail.encode());
+        let (offset, bytes) = (ACTIVE_AT, &says[..]);
+        mini.apply(self.slot.header, &Op::Patch { offset, bytes });
+        let tail = self.tail;
+        Appended { tail, last }
+    }
+
+    fn page(&self) -> PageId {
+        PageId::new(self.slot.header.space, self.tail.page)
+    }
+
+    /// Writes what has gathered to its page.
+    fn write(&mut self, mini: &mut impl MiniTransaction) {
+        if self.bytes.is_empty() {
+            return;
+        }
+        let (offset, bytes) = (self.begin.offset, &self.bytes[..]);
+        mini.apply(self.page(), &Op::Patch { offset, bytes });
+        self.bytes.clear();
+    }
+
+    /// Goes on in a new page.
+    fn turn(&mut self, mini: &mut impl MiniTransaction) {
+        self.write(mini);
+        let old = self.page();
+        let new = mini.allocate(self.segment, Some(old));
+        mini.apply(
+            new,
+            &Op::Format {
+                kind: PageKind::Undo,
+                level: 0,
+                owner: self.slot.number.into(),
+            },
+        );
+        mini.apply(
+            old,
+            &Op::Patch {
+                offset: NEXT_AT,
+                bytes: &new.page.to_le_bytes(),
+            },
+        );
+        self.tail = Place::begin_of(new.page);
+        self.begin = self.tail;
     }
 }

@@ -4,8 +4,9 @@
 
 use crate::simulated::Random;
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
-use iolane_store::{Direction, Error, Store, Transaction};
+use iolane_store::{Direction, Error, RowChange, Store, Transaction};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// Rows by their keys.
 pub type Table = BTreeMap<i64, Row>;
@@ -72,12 +73,13 @@ pub fn change(
         let id = random.below(40) as i64;
         let row = random_row(random, id);
         let key = [id.into()];
-        match random.below(3) {
-            0 => {
+        match random.below(7) {
+            0 => change_range(random, transaction, name, table, id)?,
+            1..3 => {
                 let deleted = transaction.delete(name, &key)?;
                 assert_eq!(deleted, table.remove(&id).is_some());
             }
-            1 => match transaction.insert(name, row.clone()) {
+            3..5 => match transaction.insert(name, row.clone()) {
                 Ok(()) => assert_eq!(table.insert(id, row), None),
                 Err(Error::Duplicate { .. }) => {}
                 Err(error) => return Err(error),
@@ -89,6 +91,53 @@ pub fn change(
                 Err(error) => return Err(error),
             },
         }
+    }
+    Ok(())
+}
+
+/// Changes the rows from `from` on, some more or all, in one statement.
+fn change_range(
+    random: &mut Random,
+    transaction: &mut Transaction<'_>,
+    name: &str,
+    table: &mut Table,
+    from: i64,
+) -> Result<(), Error> {
+    let to = from + 1 + random.below(40) as i64;
+    let mut seen = table.range(from..to);
+    let (mut after, mut changed, mut takes) = (table.clone(), 0, false);
+    let bounds = (from.into(), to.into());
+    let bounds = (
+        Bound::Included(std::slice::from_ref(&bounds.0)),
+        Bound::Excluded(std::slice::from_ref(&bounds.1)),
+    );
+    let result = transaction.change_range(name, bounds, |row| {
+        let (&id, expected) = seen.next().expect("no more rows than there are");
+        assert_eq!(row, *expected);
+        let mut new = random_row(random, id);
+        match random.below(8) {
+            0 => return RowChange::Keep,
+            1 => {
+                changed += 1;
+                after.remove(&id);
+                return RowChange::Delete;
+            }
+            // Mostly a statement can succeed.
+            2 => takes |= new[1] != row[1] && new[1] != Value::Null,
+            _ => new[1] = row[1].clone(),
+        }
+        changed += 1;
+        after.insert(id, new.clone());
+        RowChange::Update(new)
+    });
+    match result {
+        Ok(count) => {
+            assert_eq!(count, changed);
+            assert!(seen.next().is_none());
+            *table = after;
+        }
+        Err(Error::Duplicate { .. }) => assert!(takes, "no row got another tag"),
+        Err(error) => return Err(error),
     }
     Ok(())
 }

@@ -134,6 +134,90 @@ fn the_rows_of_a_range_are_changed_together_or_not_at_all() {
     assert_eq!(all(&mut two), expected);
 }
 
+/// Of many leaves and undo pages, some of which are split on the way, as rows
+/// grow, and some merged, as they go.
+#[test]
+fn a_range_over_many_leaves_is_changed_as_one() {
+    for indexed in [false, true] {
+        let rig = Rig::new(small(14));
+        let system = rig.open();
+        let mut schema = schema();
+        if !indexed {
+            schema.indexes.clear();
+        }
+        system.create_table(&schema).unwrap();
+        let mut one = Transaction::begin(&system);
+        for id in 0..700 {
+            one.insert("t", row(id, Some(id), "g", "short")).unwrap();
+        }
+        one.commit().unwrap();
+        let number = |seen: &Row| match seen[0] {
+            Value::Integer(id) => id,
+            _ => panic!("an id"),
+        };
+        // Most stay as long as they are, some grow, a few beyond a page.
+        let grow = |seen: Row| {
+            let id = number(&seen);
+            let text = match id {
+                _ if id % 97 == 5 => "long".repeat(3000),
+                200..300 => "more".repeat(100),
+                _ => "other".to_owned(),
+            };
+            RowChange::Update(row(id, Some(id + 1000), "h", &text))
+        };
+        let shrink = |seen: Row| match number(&seen) {
+            id if id % 9 == 0 => RowChange::Update(row(id, None, "i", "")),
+            _ => RowChange::Delete,
+        };
+        let mut old = Transaction::begin(&system);
+        let before = all(&mut old);
+        let after = |rows: &[Row], change: &dyn Fn(Row) -> RowChange| -> Vec<Row> {
+            let changed = rows.iter().filter_map(|seen| match change(seen.clone()) {
+                RowChange::Update(row) => Some(row),
+                RowChange::Delete => None,
+                RowChange::Keep => Some(seen.clone()),
+            });
+            changed.collect()
+        };
+        let grown = after(&before, &grow);
+        let shrunk = after(&grown, &shrink);
+        let mut two = Transaction::begin(&system);
+        // What fails in its midst, or with its last row, leaves no trace.
+        for last in [1, 350, 699] {
+            let failed = two.change_range("t", .., |seen| match number(&seen) {
+                id if id == last => RowChange::Update(row(-1, None, "", "")),
+                _ => grow(seen),
+            });
+            assert!(matches!(failed, Err(Error::KeyChanged { .. })));
+            assert_eq!(all(&mut two), before);
+        }
+        assert_eq!(two.change_range("t", .., grow).unwrap(), 700);
+        assert_eq!(all(&mut two), grown);
+        let savepoint = two.savepoint().unwrap();
+        assert_eq!(two.change_range("t", .., shrink).unwrap(), 700);
+        assert_eq!(all(&mut two), shrunk);
+        two.rollback_to(savepoint).unwrap();
+        assert_eq!(all(&mut two), grown);
+        assert_eq!(two.change_range("t", .., shrink).unwrap(), 700);
+        assert_eq!(all(&mut old), before);
+        two.rollback().unwrap();
+        assert_eq!(all(&mut Transaction::begin(&system)), before);
+        assert_clean(&system);
+        let mut three = Transaction::begin(&system);
+        assert_eq!(three.change_range("t", .., grow).unwrap(), 700);
+        three.commit().unwrap();
+        let mut four = Transaction::begin(&system);
+        assert_eq!(four.change_range("t", .., shrink).unwrap(), 700);
+        // Never ended: rolled back by who opens the store next.
+        std::mem::forget(four);
+        assert_eq!(all(&mut old), before);
+        let reopened = rig.open();
+        assert_eq!(all(&mut Transaction::begin(&reopened)), grown);
+        purge_all(&reopened);
+        assert_eq!(all(&mut Transaction::begin(&reopened)), grown);
+    }
+}
+
 #[test]
 fn each_mistake_has_its_error() {
     let system = filled(3);
