@@ -12,6 +12,7 @@ use iolane_store::{
     StoreOptions,
 };
 use simulated::{DIRECTORY, Random, options};
+use std::ops::Bound;
 use std::sync::Barrier;
 
 const PAGE: usize = 4096;
@@ -146,10 +147,7 @@ fn scan(store: &Store, rows: i64, direction: Direction) {
 fn range(store: &Store, rows: i64, from: i64, to: i64) {
     let mut transaction = store.begin();
     let (lower, upper) = ([Value::from(from)], [Value::from(to)]);
-    let bounds = (
-        std::ops::Bound::Included(&lower[..]),
-        std::ops::Bound::Excluded(&upper[..]),
-    );
+    let bounds = (Bound::Included(&lower[..]), Bound::Excluded(&upper[..]));
     let found = transaction.range_by("t", "by_other", bounds, Direction::Forward);
     let mut due = from;
     for found in found.unwrap() {
@@ -279,6 +277,54 @@ fn rows_are_asked_for_in_their_order_though_branches_come_in_another() {
         let wasted = after.prefetches_wasted - before.prefetches_wasted;
         assert!(wasted <= 8, "{wasted} of {ahead} in vain");
     }
+}
+
+/// Reads ranges of 100 rows each. Returns how many pages were asked for when
+/// they were needed, and how many ahead.
+fn read_chunks(store: &Store, chunks: impl Iterator<Item = i64>) -> (u64, u64) {
+    let (before, ledger) = (store.stream_statistics(Role::Scan), store.ledger());
+    for chunk in chunks {
+        let mut transaction = store.begin();
+        let bounds = [chunk * 100, chunk * 100 + 100];
+        let [from, to] = bounds.map(|id| [Value::from(id)]);
+        let range = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+        let found = transaction.range("t", range, Direction::Forward).unwrap();
+        let due = (bounds[0]..bounds[1]).map(|id| row(id, CHUNKS * 100));
+        assert!(found.map(Result::unwrap).eq(due));
+    }
+    let ledger = store.ledger().since(&ledger);
+    (
+        ledger.role(Role::Read).total().read.requests,
+        store.stream_statistics(Role::Scan).reads - before.reads,
+    )
+}
+
+const CHUNKS: i64 = 200;
+
+#[test]
+fn a_range_that_goes_on_behind_another_was_read_with_it() {
+    let mut rig = Rig::slow(4096, 200).filled(CHUNKS * 100, false);
+    rig.frames = 1024;
+    let (store, _) = rig.open(IoPolicy::AGGRESSIVE);
+    let (alone, ahead) = read_chunks(&store, 0..CHUNKS / 2);
+    // The way down and the first ranges, and no more than a distance beyond
+    // the last one's end.
+    assert!(alone <= 12, "{alone} alone, {ahead} ahead");
+    drop(store);
+    let (store, _) = rig.open(IoPolicy::AGGRESSIVE);
+    // Each begins somewhere else.
+    let elsewhere = (0..CHUNKS).step_by(2).map(|chunk| chunk * 37 % CHUNKS);
+    let (alone, of_ranges) = read_chunks(&store, elsewhere);
+    assert!(alone as i64 >= CHUNKS / 2, "{alone}");
+    assert!(ahead <= of_ranges + 200, "{ahead} of {of_ranges}");
+    drop(store);
+    // In memory there is nothing to be read ahead of.
+    rig.frames = 4096;
+    let (store, _) = rig.open(IoPolicy::AGGRESSIVE);
+    scan(&store, CHUNKS * 100, Direction::Forward);
+    let begun = store.stream_statistics(Role::Scan).begun;
+    assert_eq!(read_chunks(&store, 0..CHUNKS), (0, 0));
+    assert_eq!(store.stream_statistics(Role::Scan).begun, begun);
 }
 
 #[test]
@@ -548,10 +594,7 @@ fn a_damaged_page_is_told_to_whoever_needs_it_alone() {
     assert!(failed.to_string().contains("checksum"), "{failed}");
     // The others are as before.
     let after = [Value::from(damaged + 40)];
-    let bounds = (
-        std::ops::Bound::Included(&after[..]),
-        std::ops::Bound::Unbounded,
-    );
+    let bounds = (Bound::Included(&after[..]), Bound::Unbounded);
     let rest = transaction.range("t", bounds, Direction::Forward).unwrap();
     assert_eq!(
         rest.filter(Result::is_ok).count() as i64,

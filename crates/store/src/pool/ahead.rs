@@ -128,6 +128,19 @@ impl Pool {
         }
     }
 
+    /// Nobody holds these pages any more, but somebody may come for them: they
+    /// arrive, and leave like all others.
+    pub(crate) fn release(&self, pages: impl IntoIterator<Item = Awaited>) {
+        for (id, reading) in pages {
+            if let Some(reading) = reading
+                && let Some(pending) = reading.take_if(|_| reading.is_held())
+            {
+                self.admit(id, &reading);
+                reading.fly(pending);
+            }
+        }
+    }
+
     fn give_up_one(&self, id: PageId, reading: &Arc<PageReading>) {
         // If another thread has taken it over, that one lets it go.
         let Some(pending) = reading.take_if(|_| reading.is_held()) else {

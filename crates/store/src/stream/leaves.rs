@@ -1,11 +1,13 @@
 //! The leaves that a cursor will come to, from the branches above them.
 
-use super::{More, Next, PageStream, Source};
+use super::trails::Trail;
+use super::{BEGIN_EXTENTS, More, Next, PageStream, Source};
 use crate::access::Pages;
 use crate::attempt::Interrupt;
 use crate::ids::PageId;
 use crate::policy::{Role, ScanReadAhead};
-use crate::tree::{Leaves, Watch};
+use crate::tree::{Direction, Leaves, Tree, Watch};
+use std::ops::Bound;
 
 /// Branches named ahead at most: where they are small, as many as a distance
 /// needs, and no more than a small pool can spare.
@@ -92,18 +94,19 @@ pub(crate) enum For {
 }
 
 /// Reads leaves ahead of a cursor, from the first that it misses: a range that
-/// is in memory costs nothing.
-pub(crate) enum LeafAhead<'p, P> {
-    /// Each page when the cursor comes to it.
-    Never(&'p P),
-    /// Nothing was missing yet.
-    Idle(&'p P, Role, For),
-    /// It has begun.
-    Running(Box<Running<'p, P>>),
+/// is in memory costs nothing. Where a range goes on behind one that had to be
+/// read, from its beginning on, and beyond its end: for the next one.
+pub(crate) struct LeafAhead<'p, P> {
+    pages: &'p P,
+    /// Nobody: each page is read when the cursor comes to it.
+    whom: Option<(Role, For)>,
+    /// Once it has begun.
+    stream: Option<Box<PageStream<'p, LeafSource<'p, P>>>>,
+    /// Its cursor had to wait for a page that nobody had asked for.
+    missed: bool,
+    /// Where its range ends.
+    end: Option<Trail>,
 }
-
-/// A stream of leaves.
-pub(crate) struct Running<'p, P>(PageStream<'p, LeafSource<'p, P>>);
 
 impl<'p, P: Pages> LeafAhead<'p, P> {
     /// One that does what the policy of the pages says.
@@ -117,43 +120,86 @@ impl<'p, P: Pages> LeafAhead<'p, P> {
         LeafAhead::for_whom(pages, role, For::Entries)
     }
 
-    fn for_whom(pages: &'p P, role: Role, whom: For) -> LeafAhead<'p, P> {
-        match pages.read_ahead() {
-            Some(ahead) if ahead.policy().scan == ScanReadAhead::Logical => {
-                LeafAhead::Idle(pages, role, whom)
-            }
-            _ => LeafAhead::Never(pages),
+    /// The same for a range of rows in ascending order.
+    pub(crate) fn of_range(
+        pages: &'p P,
+        role: Role,
+        tree: &Tree,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> LeafAhead<'p, P> {
+        let mut ahead = LeafAhead::new(pages, role, BEGIN_EXTENTS);
+        let (Some(_), Some(read_ahead)) = (ahead.whom, pages.read_ahead()) else {
+            return ahead;
+        };
+        if let Bound::Excluded(end) = upper {
+            ahead.end = Some(Trail {
+                root: tree.root,
+                end: end.to_vec(),
+            });
         }
+        if let Bound::Included(from) = lower
+            && read_ahead.0.streams.trails.follow(tree.root, from)
+        {
+            let leaves = tree.leaves(lower, Bound::Unbounded, Direction::Forward);
+            if let Some(stream) = ahead.begin(leaves) {
+                stream.begin_beyond();
+            }
+        }
+        ahead
+    }
+
+    fn for_whom(pages: &'p P, role: Role, whom: For) -> LeafAhead<'p, P> {
+        let policy = pages.read_ahead().map(|ahead| ahead.policy().scan);
+        let is_logical = policy == Some(ScanReadAhead::Logical);
+        LeafAhead {
+            pages,
+            whom: is_logical.then_some((role, whom)),
+            stream: None,
+            missed: false,
+            end: None,
+        }
+    }
+
+    fn begin(&mut self, leaves: Leaves) -> Option<&mut PageStream<'p, LeafSource<'p, P>>> {
+        let ((role, whom), ahead) = (self.whom?, self.pages.read_ahead()?);
+        let source = LeafSource::new(self.pages, leaves);
+        let stream = match whom {
+            For::Rows(begin) => PageStream::new(ahead, role, begin, source),
+            For::Entries => PageStream::within(ahead, role, BEGIN_LEAVES_OF_INDEX, source),
+        };
+        Some(self.stream.insert(Box::new(stream)))
     }
 }
 
 impl<P: Pages> Watch for LeafAhead<'_, P> {
     fn waits_for(&mut self, page: PageId, rest: impl FnOnce() -> Leaves) {
-        if let LeafAhead::Idle(pages, role, whom) = *self
-            && let Some(ahead) = pages.read_ahead()
-        {
-            let source = LeafSource::new(pages, rest());
-            let stream = match whom {
-                For::Rows(begin) => PageStream::new(ahead, role, begin, source),
-                For::Entries => PageStream::within(ahead, role, BEGIN_LEAVES_OF_INDEX, source),
-            };
-            *self = LeafAhead::Running(Box::new(Running(stream)));
+        if self.stream.is_none() {
+            self.missed = true;
+            self.begin(rest());
         }
-        if let LeafAhead::Running(running) = self {
-            running.0.waits_for(page);
+        if let Some(stream) = &mut self.stream {
+            stream.waits_for(page);
         }
     }
 
     fn came_to(&mut self, page: PageId) {
-        let pages = match self {
-            LeafAhead::Running(running) => {
-                running.0.came_to(page);
-                running.0.source.pages
-            }
-            LeafAhead::Never(pages) | LeafAhead::Idle(pages, ..) => *pages,
-        };
-        if let Some(ahead) = pages.read_ahead() {
+        if let Some(stream) = &mut self.stream {
+            stream.came_to(page);
+        }
+        if let Some(ahead) = self.pages.read_ahead() {
             ahead.guess();
+        }
+    }
+}
+
+impl<P> Drop for LeafAhead<'_, P> {
+    fn drop(&mut self) {
+        // One that read nothing need not be gone on with: all is in memory.
+        if let Some(stream) = &mut self.stream
+            && let Some(end) = self.end.take()
+            && (self.missed || stream.has_read())
+        {
+            stream.leave(end);
         }
     }
 }
@@ -162,8 +208,6 @@ impl<P: Pages> Watch for LeafAhead<'_, P> {
 mod tests {
     use super::*;
     use crate::access::memory::{MemoryOptions, MemoryPages};
-    use crate::tree::{Direction, Tree};
-    use std::ops::Bound;
 
     #[test]
     fn as_many_branches_are_asked_for_as_a_distance_needs() {

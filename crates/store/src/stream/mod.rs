@@ -9,6 +9,7 @@
 //! | `offered` | pages whose numbers are known beforehand |
 //! | `acting` | for which role a thread reads |
 //! | `guess` | neighbours of pages that were read |
+//! | `trails` | ranges that go on where others ended |
 //!
 //! A [`PageStream`] asks a [`Source`] for page numbers, keeps some of them on
 //! their way, and is told where its consumer is. It reads nothing for the
@@ -23,6 +24,7 @@ mod guess;
 mod leaves;
 mod offered;
 mod share;
+mod trails;
 
 pub(crate) use acting::{Acting, acting, acting_as, in_range, waiting_level};
 pub(crate) use entries::{Entry, EntryRows};
@@ -31,6 +33,7 @@ pub(crate) use leaves::LeafAhead;
 pub(crate) use offered::Offered;
 pub use share::StreamStatistics;
 pub(crate) use share::Streams;
+use trails::Trail;
 
 use crate::core::Core;
 use crate::ids::{EXTENT_PAGES, PageId};
@@ -47,6 +50,9 @@ pub(crate) const BEGIN_ROWS: usize = 16;
 const ASKS_MAX: usize = 16;
 /// Part of a stream's limit that one within another has.
 const WITHIN_SHARE: usize = 8;
+/// Part of the frames that pages may take which a stream leaves behind: they are
+/// in the replacement's small queue, a tenth of all, with those of others.
+const LEFT_SHARE: usize = 32;
 
 /// The part of an open store that reads ahead.
 #[derive(Clone, Copy)]
@@ -56,6 +62,11 @@ impl ReadAhead<'_> {
     /// How eager it is.
     pub(crate) fn policy(&self) -> &IoPolicy {
         &self.0.pool.files.policy
+    }
+
+    /// Pages that a stream leaves behind for another, at most.
+    fn left_max(&self) -> usize {
+        self.0.pool.frames().len() / LEFT_SHARE
     }
 }
 
@@ -93,6 +104,8 @@ pub(crate) struct PageStream<'p, S> {
     role: Role,
     /// It serves another stream, and has no part of its own.
     is_within: bool,
+    /// It reads what its consumer leaves behind.
+    is_beyond: bool,
     pub(crate) source: S,
     ended: bool,
     /// Named and not asked for.
@@ -100,6 +113,8 @@ pub(crate) struct PageStream<'p, S> {
     /// Asked for, and the consumer has not come there.
     window: VecDeque<Awaited>,
     distance: Distance,
+    /// Pages that it began to read.
+    reads: usize,
     /// Reused.
     next: Next,
 }
@@ -121,13 +136,22 @@ impl<'p, S: Source> PageStream<'p, S> {
             ahead,
             role,
             is_within,
+            is_beyond: false,
             source,
             ended: false,
             known: VecDeque::new(),
             window: VecDeque::new(),
             distance: Distance::new(begin),
+            reads: 0,
             next: Next::default(),
         }
+    }
+
+    /// Begins before its consumer does, and with pages that this one leaves to
+    /// another.
+    pub(crate) fn begin_beyond(&mut self) {
+        self.is_beyond = true;
+        self.top_up(None);
     }
 
     /// The consumer has come to a page, and past all that the source named
@@ -179,10 +203,12 @@ impl<'p, S: Source> PageStream<'p, S> {
     fn limit(&self) -> usize {
         let space = self.window.back().map(|(id, _)| id.space);
         let limit = self.ahead.0.streams.limit(&self.ahead.0.pool, space);
-        match self.is_within {
-            true => (limit / WITHIN_SHARE).max(1),
-            false => limit,
-        }
+        let limit = match (self.is_within, self.is_beyond) {
+            (true, _) => limit / WITHIN_SHARE,
+            (_, true) => limit.min(self.ahead.left_max()),
+            _ => limit,
+        };
+        limit.max(1)
     }
 
     /// Asks for more pages when a good part of the distance is used up. What
@@ -246,8 +272,24 @@ impl<'p, S: Source> PageStream<'p, S> {
         let ids = &self.known.make_contiguous()[..wanted];
         let begun = pool.prefetch(ids, self.role, Some(&mut self.window));
         self.known.drain(..begun.looked_at);
+        self.reads += begun.reads;
         self.ahead.0.streams.read(self.role, begun.reads);
         self.ahead.0.streams.reached(self.role, self.window.len());
+    }
+}
+
+impl<S> PageStream<'_, S> {
+    pub(crate) fn has_read(&self) -> bool {
+        self.reads > 0
+    }
+
+    /// Its consumer is through, but another may go on from `trail`: what it has
+    /// asked for stays, as much as the replacement keeps of pages that nobody
+    /// holds.
+    pub(crate) fn leave(&mut self, trail: Trail) {
+        let count = self.window.len().min(self.ahead.left_max());
+        self.ahead.0.pool.release(self.window.drain(..count));
+        self.ahead.0.streams.trails.leave(trail);
     }
 }
 

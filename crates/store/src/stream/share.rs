@@ -1,5 +1,6 @@
 //! What the streams that run at a time may have, and what they did.
 
+use super::trails::Trails;
 use crate::ids::EXTENT_PAGES;
 use crate::policy::Role;
 use crate::pool::Pool;
@@ -48,6 +49,7 @@ struct Counters {
 #[derive(Default)]
 pub(crate) struct Streams {
     running: AtomicUsize,
+    pub(super) trails: Trails,
     roles: [Counters; Role::COUNT],
 }
 

@@ -57,11 +57,13 @@ impl<'s, B: Backing> Transaction<'s, B> {
         let table = self.table(table)?;
         let columns = &table.key_columns;
         let (lower, upper) = encode_bounds(&table, "primary key", columns, bounds)?;
-        let cursor = table
-            .rows
-            .cursor(as_slice(&lower), as_slice(&upper), direction);
-        let system = self.system;
-        let ahead = LeafAhead::new(&system.backing, self.ahead_as(Role::Scan), BEGIN_EXTENTS);
+        let (lower, upper) = (as_slice(&lower), as_slice(&upper));
+        let cursor = table.rows.cursor(lower, upper, direction);
+        let (backing, role) = (&self.system.backing, self.ahead_as(Role::Scan));
+        let ahead = match direction {
+            Direction::Forward => LeafAhead::of_range(backing, role, &table.rows, (lower, upper)),
+            Direction::Backward => LeafAhead::new(backing, role, BEGIN_EXTENTS),
+        };
         Ok((table, cursor, ahead))
     }
 
