@@ -65,7 +65,7 @@ pub enum Beside {
     Scan,
     /// One backup of the store after the other
     Backup,
-    /// Changes of a few rows without end, and each second a checkpoint that takes them to their places
+    /// Changes of 2000 rows a second, and each second a checkpoint that takes all changes to their places
     Checkpoint,
     /// One change of all rows after the other
     Update,
