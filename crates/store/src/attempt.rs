@@ -92,3 +92,64 @@ pub(crate) fn until_loaded<P: Pages, T>(
 ) -> Result<T, PagesError> {
     until_done(pages, || Ok(read()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::memory::{MemoryMini, MemoryShared};
+    use crate::ids::PageId;
+    use parking_lot::Mutex;
+
+    /// Pages of which two never are in memory at once.
+    #[derive(Default)]
+    struct Crowded {
+        loads: Mutex<u32>,
+        rooms: Mutex<Vec<u32>>,
+    }
+
+    impl Pages for Crowded {
+        type Shared<'a> = MemoryShared<'a>;
+        type Mini<'a> = MemoryMini<'a>;
+
+        fn page_bytes(&self) -> usize {
+            4096
+        }
+
+        fn shared(&self, id: PageId) -> Result<MemoryShared<'_>, Miss> {
+            Err(Miss(id))
+        }
+
+        fn load(&self, _miss: Miss) -> Result<(), PagesError> {
+            *self.loads.lock() += 1;
+            Ok(())
+        }
+
+        fn make_room(&self) -> Result<(), PagesError> {
+            let loads = *self.loads.lock();
+            self.rooms.lock().push(loads);
+            Ok(())
+        }
+
+        fn begin(&self, _: &[SegmentId], _: u32) -> Result<MemoryMini<'_>, PagesError> {
+            unreachable!("nobody changes anything")
+        }
+    }
+
+    #[test]
+    fn who_loads_again_and_again_asks_for_room() {
+        let pages = Crowded::default();
+        let until = |loads: u32| {
+            until_done(&pages, || match *pages.loads.lock() {
+                count if count < loads => Err(Miss(PageId::new(1, 2)).into()),
+                _ => Ok::<(), Interrupt<PagesError>>(()),
+            })
+        };
+        until(LOADS_MAX - 1).unwrap();
+        assert!(pages.rooms.lock().is_empty());
+        // Of each operation anew.
+        until(4 * LOADS_MAX).unwrap();
+        let first = 2 * LOADS_MAX - 2;
+        let expected = [first, first + LOADS_MAX, first + 2 * LOADS_MAX];
+        assert_eq!(*pages.rooms.lock(), expected);
+    }
+}

@@ -3,6 +3,7 @@
 use super::descend::{Aim, Fences};
 use super::{Interrupt, Leaves, Tree, TreeError};
 use crate::access::Pages;
+use crate::attempt::Loads;
 use crate::ids::PageId;
 use crate::page::slotted::{Slotted, record_parts};
 use std::ops::{Bound, Range};
@@ -108,12 +109,13 @@ impl Cursor {
         pages: &P,
         watch: &mut impl Watch,
     ) -> Result<Option<Record<'_>>, TreeError> {
+        let mut loads = Loads::default();
         while self.left.is_empty() && !self.last {
             match self.advance(pages, watch) {
                 Ok(()) => {}
                 Err(Interrupt::Miss(miss)) => {
                     self.waits_for(miss.0, watch);
-                    pages.load(miss)?;
+                    loads.load(pages, miss)?;
                 }
                 Err(Interrupt::Error(error)) => return Err(error),
             }

@@ -44,7 +44,7 @@ pub use stats::TreeStats;
 pub use walk::Leaves;
 
 use crate::access::{MiniTransaction, Pages, PagesError};
-use crate::attempt::until_done;
+use crate::attempt::{Loads, until_done};
 use crate::ids::{PageId, SegmentId};
 use crate::page::header::PageKind;
 use crate::page::slotted::{Slotted, key_bytes_max, value_bytes_max};
@@ -210,6 +210,7 @@ impl Tree {
         waits_for: &mut impl FnMut(PageId),
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>, TreeError> {
+        let mut loads = Loads::default();
         loop {
             match self.leaf(pages, key) {
                 Ok(leaf) => {
@@ -219,7 +220,7 @@ impl Tree {
                 }
                 Err(Interrupt::Miss(miss)) => {
                     waits_for(miss.0);
-                    pages.load(miss)?;
+                    loads.load(pages, miss)?;
                 }
                 Err(Interrupt::Error(error)) => return Err(error),
             }
