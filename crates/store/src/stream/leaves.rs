@@ -173,7 +173,7 @@ impl<'p, P: Pages> LeafAhead<'p, P> {
 
 impl<P: Pages> Watch for LeafAhead<'_, P> {
     fn waits_for(&mut self, page: PageId, rest: impl FnOnce() -> Leaves) {
-        if self.stream.is_none() {
+        if self.stream.is_none() && self.whom.is_some() {
             self.missed = true;
             self.begin(rest());
         }

@@ -4,6 +4,7 @@
 use crate::ids::PageId;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// More than threads that go through tables at once on most machines.
 const TRAILS_MAX: usize = 16;
@@ -17,25 +18,36 @@ pub(crate) struct Trail {
 
 /// Ends of the last ranges that had to be read, the latest one last.
 #[derive(Default)]
-pub(crate) struct Trails(Mutex<VecDeque<Trail>>);
+pub(crate) struct Trails {
+    trails: Mutex<VecDeque<Trail>>,
+    /// How many there are: where all is in memory there are none, and threads do
+    /// not meet here.
+    count: AtomicUsize,
+}
 
 impl Trails {
     pub(super) fn leave(&self, trail: Trail) {
-        let mut trails = self.0.lock();
+        let mut trails = self.trails.lock();
         trails.retain(|other| *other != trail);
         if trails.len() == TRAILS_MAX {
             trails.pop_front();
         }
         trails.push_back(trail);
+        self.count.store(trails.len(), Ordering::Relaxed);
     }
 
     /// Whether a range that begins with `from` goes on behind one of these. Only
     /// one does.
     pub(super) fn follow(&self, root: PageId, from: &[u8]) -> bool {
-        let mut trails = self.0.lock();
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut trails = self.trails.lock();
         let mut all = trails.iter();
         let found = all.position(|trail| trail.root == root && trail.end == from);
-        found.and_then(|at| trails.remove(at)).is_some()
+        let found = found.and_then(|at| trails.remove(at));
+        self.count.store(trails.len(), Ordering::Relaxed);
+        found.is_some()
     }
 }
 
@@ -60,6 +72,6 @@ mod tests {
             let end = vec![end];
             trails.leave(Trail { root, end });
         }
-        assert_eq!(trails.0.lock().len(), TRAILS_MAX - 1);
+        assert_eq!(trails.trails.lock().len(), TRAILS_MAX - 1);
     }
 }
