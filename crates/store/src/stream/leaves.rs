@@ -1,7 +1,7 @@
 //! The leaves that a cursor will come to, from the branches above them.
 
 use super::trails::Trail;
-use super::{BEGIN_EXTENTS, More, Next, PageStream, Source};
+use super::{BEGIN_EXTENTS, More, Next, PageStream, ReadAhead, Source};
 use crate::access::Pages;
 use crate::attempt::Interrupt;
 use crate::ids::PageId;
@@ -99,12 +99,10 @@ pub(crate) enum For {
 pub(crate) struct LeafAhead<'p, P> {
     pages: &'p P,
     /// Nobody: each page is read when the cursor comes to it.
-    whom: Option<(Role, For)>,
+    whom: Option<(ReadAhead<'p>, Role, For)>,
     /// Once it has begun.
     stream: Option<Box<PageStream<'p, LeafSource<'p, P>>>>,
-    /// Its cursor had to wait for a page that nobody had asked for.
-    missed: bool,
-    /// Where its range ends.
+    /// Where the range of that ends.
     end: Option<Trail>,
 }
 
@@ -127,55 +125,58 @@ impl<'p, P: Pages> LeafAhead<'p, P> {
         tree: &Tree,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
     ) -> LeafAhead<'p, P> {
-        let mut ahead = LeafAhead::new(pages, role, BEGIN_EXTENTS);
-        let (Some(_), Some(read_ahead)) = (ahead.whom, pages.read_ahead()) else {
-            return ahead;
-        };
-        if let Bound::Excluded(end) = upper {
-            ahead.end = Some(Trail {
-                root: tree.root,
-                end: end.to_vec(),
-            });
-        }
-        if let Bound::Included(from) = lower
-            && read_ahead.0.streams.trails.follow(tree.root, from)
+        let mut this = LeafAhead::new(pages, role, BEGIN_EXTENTS);
+        if let (Some((ahead, ..)), Bound::Included(from)) = (this.whom, lower)
+            && ahead.0.streams.trails.follow(tree.root, from)
         {
-            let leaves = tree.leaves(lower, Bound::Unbounded, Direction::Forward);
-            if let Some(stream) = ahead.begin(leaves) {
-                stream.begin_beyond();
-            }
+            let leaves = |upper| tree.leaves(lower, upper, Direction::Forward);
+            this.end = leaves(upper).trail();
+            let source = LeafSource::new(pages, leaves(Bound::Unbounded));
+            let stream = PageStream::beyond(ahead, role, BEGIN_EXTENTS, source);
+            this.stream = Some(Box::new(stream));
         }
-        ahead
+        this
     }
 
     fn for_whom(pages: &'p P, role: Role, whom: For) -> LeafAhead<'p, P> {
-        let policy = pages.read_ahead().map(|ahead| ahead.policy().scan);
-        let is_logical = policy == Some(ScanReadAhead::Logical);
+        let ahead = pages
+            .read_ahead()
+            .filter(|ahead| ahead.policy().scan == ScanReadAhead::Logical);
         LeafAhead {
             pages,
-            whom: is_logical.then_some((role, whom)),
+            whom: ahead.map(|ahead| (ahead, role, whom)),
             stream: None,
-            missed: false,
             end: None,
         }
     }
+}
 
-    fn begin(&mut self, leaves: Leaves) -> Option<&mut PageStream<'p, LeafSource<'p, P>>> {
-        let ((role, whom), ahead) = (self.whom?, self.pages.read_ahead()?);
-        let source = LeafSource::new(self.pages, leaves);
-        let stream = match whom {
-            For::Rows(begin) => PageStream::new(ahead, role, begin, source),
-            For::Entries => PageStream::within(ahead, role, BEGIN_LEAVES_OF_INDEX, source),
-        };
-        Some(self.stream.insert(Box::new(stream)))
+impl Leaves {
+    /// Where another range could go on.
+    fn trail(&self) -> Option<Trail> {
+        let (root, end) = self.end()?;
+        Some(Trail {
+            root,
+            end: end.to_vec(),
+        })
     }
 }
 
 impl<P: Pages> Watch for LeafAhead<'_, P> {
     fn waits_for(&mut self, page: PageId, rest: impl FnOnce() -> Leaves) {
-        if self.stream.is_none() && self.whom.is_some() {
-            self.missed = true;
-            self.begin(rest());
+        if self.stream.is_none()
+            && let Some((ahead, role, whom)) = self.whom
+        {
+            let leaves = rest();
+            let trail = leaves.trail();
+            let source = LeafSource::new(self.pages, leaves);
+            self.stream = Some(Box::new(match whom {
+                For::Rows(begin) => {
+                    self.end = trail;
+                    PageStream::new(ahead, role, begin, source)
+                }
+                For::Entries => PageStream::within(ahead, role, BEGIN_LEAVES_OF_INDEX, source),
+            }));
         }
         if let Some(stream) = &mut self.stream {
             stream.waits_for(page);
@@ -194,11 +195,7 @@ impl<P: Pages> Watch for LeafAhead<'_, P> {
 
 impl<P> Drop for LeafAhead<'_, P> {
     fn drop(&mut self) {
-        // One that read nothing need not be gone on with: all is in memory.
-        if let Some(stream) = &mut self.stream
-            && let Some(end) = self.end.take()
-            && (self.missed || stream.has_read())
-        {
+        if let (Some(stream), Some(end)) = (&mut self.stream, self.end.take()) {
             stream.leave(end);
         }
     }

@@ -97,15 +97,22 @@ pub(crate) enum More {
     Ended,
 }
 
+/// What part of the frames and of the device a stream has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Own,
+    /// It serves another stream, and has a part of that one's.
+    Within,
+    /// It reads what its consumer leaves behind, and no more than may stay.
+    Beyond,
+}
+
 /// Reads what a [`Source`] names ahead of whoever goes through it. Dropped, it
 /// withdraws what has not begun.
 pub(crate) struct PageStream<'p, S> {
     ahead: ReadAhead<'p>,
     role: Role,
-    /// It serves another stream, and has no part of its own.
-    is_within: bool,
-    /// It reads what its consumer leaves behind.
-    is_beyond: bool,
+    part: Part,
     pub(crate) source: S,
     ended: bool,
     /// Named and not asked for.
@@ -121,22 +128,28 @@ pub(crate) struct PageStream<'p, S> {
 
 impl<'p, S: Source> PageStream<'p, S> {
     pub(crate) fn new(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
-        Self::begin(ahead, role, begin, source, false)
+        Self::begin(ahead, role, begin, source, Part::Own)
     }
 
     /// One that names to another stream what that needs to go on. If it took as
     /// much as that, a range of an index would have half of what is its due.
     pub(crate) fn within(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
-        Self::begin(ahead, role, begin, source, true)
+        Self::begin(ahead, role, begin, source, Part::Within)
     }
 
-    fn begin(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S, is_within: bool) -> Self {
-        ahead.0.streams.begin(role, is_within);
+    /// One that begins before its consumer does, and reads on for another.
+    pub(crate) fn beyond(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
+        let mut stream = Self::begin(ahead, role, begin, source, Part::Beyond);
+        stream.top_up(None);
+        stream
+    }
+
+    fn begin(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S, part: Part) -> Self {
+        ahead.0.streams.begin(role, part == Part::Within);
         PageStream {
             ahead,
             role,
-            is_within,
-            is_beyond: false,
+            part,
             source,
             ended: false,
             known: VecDeque::new(),
@@ -145,13 +158,6 @@ impl<'p, S: Source> PageStream<'p, S> {
             reads: 0,
             next: Next::default(),
         }
-    }
-
-    /// Begins before its consumer does, and with pages that this one leaves to
-    /// another.
-    pub(crate) fn begin_beyond(&mut self) {
-        self.is_beyond = true;
-        self.top_up(None);
     }
 
     /// The consumer has come to a page, and past all that the source named
@@ -203,10 +209,10 @@ impl<'p, S: Source> PageStream<'p, S> {
     fn limit(&self) -> usize {
         let space = self.window.back().map(|(id, _)| id.space);
         let limit = self.ahead.0.streams.limit(&self.ahead.0.pool, space);
-        let limit = match (self.is_within, self.is_beyond) {
-            (true, _) => limit / WITHIN_SHARE,
-            (_, true) => limit.min(self.ahead.left_max()),
-            _ => limit,
+        let limit = match self.part {
+            Part::Own => limit,
+            Part::Within => limit / WITHIN_SHARE,
+            Part::Beyond => limit.min(self.ahead.left_max()),
         };
         limit.max(1)
     }
@@ -279,14 +285,13 @@ impl<'p, S: Source> PageStream<'p, S> {
 }
 
 impl<S> PageStream<'_, S> {
-    pub(crate) fn has_read(&self) -> bool {
-        self.reads > 0
-    }
-
     /// Its consumer is through, but another may go on from `trail`: what it has
     /// asked for stays, as much as the replacement keeps of pages that nobody
-    /// holds.
-    pub(crate) fn leave(&mut self, trail: Trail) {
+    /// holds. Unless it went on from another and found all in memory.
+    fn leave(&mut self, trail: Trail) {
+        if self.part == Part::Beyond && self.reads == 0 {
+            return;
+        }
         let count = self.window.len().min(self.ahead.left_max());
         self.ahead.0.pool.release(self.window.drain(..count));
         self.ahead.0.streams.trails.leave(trail);
@@ -296,6 +301,9 @@ impl<S> PageStream<'_, S> {
 impl<S> Drop for PageStream<'_, S> {
     fn drop(&mut self) {
         self.ahead.0.pool.give_up(self.window.drain(..));
-        self.ahead.0.streams.end(self.role, self.is_within);
+        self.ahead
+            .0
+            .streams
+            .end(self.role, self.part == Part::Within);
     }
 }

@@ -76,6 +76,15 @@ impl Leaves {
         }
     }
 
+    /// The tree's root and the key at which an ascending walk ends, if it ends
+    /// right before one.
+    pub(crate) fn end(&self) -> Option<(PageId, &[u8])> {
+        match (self.direction, &self.upper) {
+            (Direction::Forward, Bound::Excluded(end)) => Some((self.tree.root, end)),
+            _ => None,
+        }
+    }
+
     /// Appends the leaves below the next branch: up to some hundreds or
     /// thousands, as many as a branch has children. `false` behind the last.
     /// Does not wait.

@@ -21,7 +21,8 @@ const CHECKPOINT_ROWS: u64 = 2000;
 /// Between two transactions that change them, so that each changes once a
 /// second, about. Far more often, and a scan beside it does nothing but go
 /// through undo records for what was there when it began.
-const CHECKPOINT_PAUSE: Duration = Duration::from_millis(50);
+const CHECKPOINT_PAUSE: Duration =
+    Duration::from_millis(1000 * ROWS_PER_TRANSACTION / CHECKPOINT_ROWS);
 /// From the begin of a checkpoint to that of the next, or until it is done if
 /// that is later: so a run has as many as it has seconds, on any disk that can
 /// write what was changed.
