@@ -88,19 +88,51 @@ impl<B: Backing> System<B> {
         oldest: &View,
     ) -> Result<(), Error> {
         let _lock = self.entries.lock(index.id, entry);
-        let mut version = self.newest(table, key)?;
+        loop {
+            let newest = self.newest(table, key)?;
+            let name = newest.as_ref().map(Version::name);
+            let needs = self.needs_entry(table, index, entry, key, undone, oldest, newest);
+            match needs {
+                Ok(true) => return Ok(()),
+                Ok(false) => break,
+                Err(error) => {
+                    // Whoever rolls back puts the version before in a row's
+                    // place, and frees the pages of the one that was there then.
+                    let newest = self.newest(table, key)?;
+                    if newest.as_ref().map(Version::name) == name {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        index.tree.remove(&self.backing, entry)?;
+        Ok(())
+    }
+
+    /// Whether one of the versions from this one on has an entry's columns, and
+    /// may be seen.
+    #[expect(clippy::too_many_arguments, reason = "those of who removes it")]
+    fn needs_entry(
+        &self,
+        table: &Table,
+        index: &SecondaryIndex,
+        entry: &[u8],
+        key: &[u8],
+        undone: Option<VersionName>,
+        oldest: &View,
+        mut version: Option<Version>,
+    ) -> Result<bool, Error> {
         while let Some(this) = version {
             let counts = undone != Some(this.name());
             if counts && self.has_entry(table, index, entry, key, &this)? {
-                return Ok(());
+                return Ok(true);
             }
             if oldest.sees(this.trx) {
                 break;
             }
             version = self.before(table, key, &this)?;
         }
-        index.tree.remove(&self.backing, entry)?;
-        Ok(())
+        Ok(false)
     }
 
     pub(crate) fn has_entry(

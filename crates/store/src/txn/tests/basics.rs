@@ -502,3 +502,36 @@ fn tables_come_and_go() {
     assert_eq!(all(&mut Transaction::begin(&system)).len(), 0);
     purge_all(&system);
 }
+
+/// Whoever purges looks at versions of others, whose long values may go while
+/// it reads them.
+#[test]
+fn purge_beside_who_rolls_long_values_back() {
+    let system = Rig::new(small(1)).open();
+    system.create_table(&schema()).unwrap();
+    let mut one = Transaction::begin(&system);
+    one.insert("t", row(1, None, "", "")).unwrap();
+    one.commit().unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for tag in 0..1500 {
+                let mut one = Transaction::begin(&system);
+                assert!(one.update("t", row(1, Some(tag), "", "")).unwrap());
+                one.commit().unwrap();
+                let mut one = Transaction::begin(&system);
+                // Of many lengths: their pages are soon those of another one.
+                let length = 5000 + tag * 977 % 12_000;
+                let long = row(1, Some(tag + 1), "", &"x".repeat(length as usize));
+                assert!(one.update("t", long).unwrap());
+                one.rollback().unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        while !done.load(Ordering::Relaxed) {
+            system.purge(10).unwrap();
+        }
+    });
+    purge_all(&system);
+    assert_eq!(entries(&system, 0).len(), 1);
+}
