@@ -64,6 +64,9 @@ pub trait Backing: Pages {
 
     /// Pages in use in a tablespace but for its own, `None` if nobody knows.
     fn data_pages(&self, space: u32) -> Option<u64>;
+
+    /// Where the log ends: pages that are changed later get an LSN behind it.
+    fn log_end(&self) -> Lsn;
 }
 
 impl Backing for PageStore {
@@ -109,5 +112,9 @@ impl Backing for PageStore {
 
     fn data_pages(&self, space: u32) -> Option<u64> {
         PageStore::data_pages(self, space)
+    }
+
+    fn log_end(&self) -> Lsn {
+        self.log().end()
     }
 }

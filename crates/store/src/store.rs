@@ -397,8 +397,15 @@ impl Store {
 
     /// Walks everything: pages and their checksums, the order of trees, rows
     /// against index entries, undo, which pages are in use. Transactions go on
-    /// meanwhile; a change waits at most while one tree is looked at, or the
-    /// rows or the entries in it.
+    /// meanwhile. What looks wrong beside them is looked at again while changes
+    /// wait: eight leaves, or one row or entry at a time. So a change waits no
+    /// longer in a large table than in a small one, but where a branch is
+    /// damaged: what lies below it is looked at in one go. Purge waits while undo
+    /// is walked, once for up to a thousand rows or entries that look wrong;
+    /// whoever makes or drops a table waits for the whole check.
+    ///
+    /// Of pages that were changed during the walk it cannot tell whether they are
+    /// lost or used twice: the next check can.
     ///
     /// # Errors
     /// [`Error::Pages`] if the store has failed. What is damaged is a finding.

@@ -9,6 +9,8 @@ use simulated::*;
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 use workload::*;
 
 const TABLES: usize = 3;
@@ -101,6 +103,135 @@ fn commits_go_on_during_a_check() {
     println!("{during} commits during {checks} checks");
     // Each has some 30 steps; with a single one, only two could slip through.
     assert!(during > 5 * checks, "{during} during {checks}");
+}
+
+/// Between two pages or rows nothing is held, of whatever: a commit comes
+/// through while the check stands still there.
+#[test]
+fn a_check_holds_nothing_while_it_walks() {
+    let rig = Rig::new();
+    let store = rig.store();
+    std::thread::scope(|scope| {
+        let (ask, asked) = mpsc::channel::<()>();
+        let (answer, answered) = mpsc::channel::<()>();
+        let store = &store;
+        scope.spawn(move || {
+            for (number, ()) in asked.iter().enumerate() {
+                let mut one = store.begin();
+                let id = (number as u64 % ROWS) as i64;
+                // Of the same length, so that no page is split.
+                assert!(one.update("t0", row(id, 1)).unwrap());
+                one.commit().unwrap();
+                answer.send(()).unwrap();
+            }
+        });
+        let commits = Cell::new(0);
+        let report = store.check_while(&|| {
+            // In time even on a busy machine, unless it waits for the check.
+            ask.send(()).unwrap();
+            answered.recv_timeout(Duration::from_secs(120)).unwrap();
+            commits.set(commits.get() + 1);
+            true
+        });
+        drop(ask);
+        let report = report.unwrap();
+        assert!(report.is_clean(), "{:#?}", report.findings);
+        assert!(commits.get() > 2 * ROWS * TABLES as u64);
+    });
+}
+
+/// Transactions that may wait to be purged before their thread waits for that:
+/// threads that only change rows are faster than purge.
+const UNPURGED_MAX: u64 = 100;
+
+/// One transaction of all kinds of changes: few rows and many, long ones,
+/// ranges, savepoints, rollbacks.
+fn change_in_all_ways(store: &Store, random: &mut Random, name: &str, table: &mut Table) {
+    let mut one = store.begin();
+    let mut changed = table.clone();
+    let count = 1 + random.below(12);
+    change(random, &mut one, name, &mut changed, count).unwrap();
+    if random.below(3) == 0 {
+        let savepoint = one.savepoint().unwrap();
+        change(random, &mut one, name, &mut changed.clone(), count).unwrap();
+        one.rollback_to(savepoint).unwrap();
+    }
+    // In tens of leaves, which come and go.
+    let first = 1000 + random.below(20) as i64 * 20;
+    let is_there = changed.contains_key(&first);
+    for id in first..first + 20 {
+        let row = vec![id.into(), id.into(), "many".into(), "y".repeat(300).into()];
+        if is_there {
+            assert!(one.delete(name, &[id.into()]).unwrap());
+            changed.remove(&id);
+        } else {
+            one.insert(name, row.clone()).unwrap();
+            changed.insert(id, row);
+        }
+    }
+    if random.below(4) == 0 {
+        one.rollback().unwrap();
+    } else {
+        one.commit().unwrap();
+        *table = changed;
+    }
+}
+
+/// Changes of all kinds, purge, tables that come and go: nothing of it is taken
+/// for damage.
+#[test]
+fn a_check_beside_changes_of_all_kinds_finds_nothing() {
+    let seed = setting("IOLANE_TEST_SEED", 20_261_122);
+    let least = setting("IOLANE_TEST_CHECKS", 20);
+    let rig = Rig::new();
+    let mut options = rig.options();
+    options.purge_thread = true;
+    options.pages.arena = None;
+    options.pages.pool_bytes *= 2;
+    options.pages.log_bytes = 4 << 20;
+    let store = Store::create(DIRECTORY, &options).unwrap();
+    let stop = AtomicBool::new(false);
+    let ended = AtomicU64::new(0);
+    let names = ["t0", "t1", "t2", "comes_and_goes"];
+    std::thread::scope(|scope| {
+        for (number, name) in names.into_iter().enumerate() {
+            let (store, stop, ended) = (&store, &stop, &ended);
+            scope.spawn(move || {
+                let mut random = Random(seed + number as u64);
+                let mut table = Table::new();
+                store.create_table(&schema(name)).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    change_in_all_ways(store, &mut random, name, &mut table);
+                    ended.fetch_add(1, Ordering::Relaxed);
+                    if number == names.len() - 1 && random.below(20) == 0 {
+                        store.drop_table(name).unwrap();
+                        table.clear();
+                        store.create_table(&schema(name)).unwrap();
+                    }
+                    while store.statistics().unpurged > UNPURGED_MAX
+                        && !stop.load(Ordering::Relaxed)
+                    {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            });
+        }
+        let mut checks = 0;
+        let mut findings = Vec::new();
+        while findings.is_empty() && checks < least {
+            checks += 1;
+            // Not before there is something new.
+            let before = ended.load(Ordering::Relaxed);
+            while ended.load(Ordering::Relaxed) < before + 5 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            findings = store.check().unwrap().findings;
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(findings.is_empty(), "check {checks}: {findings:#?}");
+    });
+    assert!(store.check().unwrap().is_clean());
+    println!("{} transactions", ended.into_inner());
 }
 
 /// Asks `limit` times, and then no more.

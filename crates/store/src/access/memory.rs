@@ -157,6 +157,11 @@ impl MemoryPages {
             .store(true, Ordering::Relaxed);
     }
 
+    /// Where the log ends, kept or not.
+    pub fn log_end(&self) -> Lsn {
+        Lsn(self.lsn.load(Ordering::Relaxed))
+    }
+
     /// Where the log of each mini-transaction ends.
     pub fn lsns(&self) -> Vec<Lsn> {
         let log = self.log.lock();

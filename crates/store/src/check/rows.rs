@@ -1,125 +1,129 @@
-//! Whether rows, their versions and the entries of indexes agree.
+//! Whether rows can be read, with their versions, and have their entries.
 
-use super::{CheckReport, GoOn, UndoSeen, expect_wanted};
+use super::again::{SUSPECTS_MAX, Seen, Suspect};
+use super::long::Long;
+use super::{CheckReport, GoOn, ROWS_OF_VIEW, expect_wanted};
 use crate::backing::Backing;
-use crate::overflow::OverflowRef;
 use crate::policy::Role;
-use crate::stream::{BEGIN_EXTENTS, EntryRows, LeafAhead};
+use crate::stream::{BEGIN_EXTENTS, LeafAhead};
 use crate::system::System;
-use crate::table::{SecondaryIndex, Table};
+use crate::table::Table;
 use crate::tree::Direction;
+use crate::txn::Error;
 use crate::txn::version::{Version, VersionRef};
-use crate::txn::{Error, View};
-use std::collections::HashSet;
 use std::ops::Bound;
-use std::sync::Arc;
+
+impl Seen<'_> {
+    /// Whether a row that is deleted is still to be purged.
+    fn is_to_go(&self, version: VersionRef<'_>) -> bool {
+        let is_kept = || !self.oldest.sees(version.trx);
+        let waits = || self.undo.is_some_and(|undo| undo.has(version.trx));
+        !version.roll.is_none() && (is_kept() || waits())
+    }
+}
 
 impl<B: Backing> System<B> {
-    /// Looks at a table, step by step.
-    pub(super) fn check_table(
-        &self,
-        table: &Arc<Table>,
-        go_on: GoOn<'_>,
-        report: &mut CheckReport,
-    ) -> Result<(), Error> {
-        let place = format!("table {}", table.name());
-        let of_index = |index: &SecondaryIndex| format!("{place}, index {}", index.name);
-        self.at_rest(report, |_, report| {
-            self.check_tree(&place, &table.rows, &[], go_on, report)
-        })?;
-        for index in &table.indexes {
-            self.at_rest(report, |_, report| {
-                self.check_tree(&of_index(index), &index.tree, &[], go_on, report)
-            })?;
-        }
-        self.at_rest(report, |undo, report| {
-            self.check_rows_and_long(&place, table, undo, go_on, report)
-        })?;
-        for (position, index) in table.indexes.iter().enumerate() {
-            self.at_rest(report, |undo, report| {
-                let place = of_index(index);
-                match self.check_entries(&place, table, position, undo, go_on, report) {
-                    Ok(()) => Ok(()),
-                    Err(error) => report.note_error(&place, error),
-                }
-            })?;
-        }
-        self.at_rest(report, |_, report| {
-            let trees = table.indexes.iter().map(|index| &index.tree);
-            let trees = trees.chain([&table.rows]);
-            let segments = trees.flat_map(|tree| [tree.branch_segment, tree.leaf_segment]);
-            self.compare_space(segments.chain([table.long.segment]), report);
-            Ok(())
-        })
-    }
-
-    /// Looks at every row, and at the pages of all long values.
-    fn check_rows_and_long(
-        &self,
-        place: &str,
-        table: &Table,
-        undo: &UndoSeen,
-        go_on: GoOn<'_>,
-        report: &mut CheckReport,
-    ) -> Result<(), Error> {
-        let mut long: Vec<OverflowRef> = undo.long.get(&table.id).cloned().unwrap_or_default();
-        if let Err(error) = self.check_rows(table, undo, &mut long, go_on, report) {
-            report.note_error(place, error)?;
-        }
-        let known: HashSet<u32> = long.iter().map(|value| value.page).collect();
-        let written = undo.written.values().flatten();
-        let written = written.filter(|(of, value)| *of == table.id && !known.contains(&value.page));
-        long.extend(written.map(|&(_, value)| value));
-        let mut pages = self.description_pages(table)?;
-        for value in long {
-            match table.long.pages_of(&self.backing, value) {
-                Ok(found) => {
-                    let all = found.lists.iter().chain(&found.data);
-                    pages.extend(all.map(|page| page.page));
-                }
-                Err(error) => report.note_error(place, error.into())?,
-            }
-        }
-        self.compare_pages(
-            &format!("{place}, long values"),
-            table.long.segment,
-            pages,
-            report,
-        );
-        Ok(())
-    }
-
-    /// Looks at every row: that its versions can be read, and have entries.
-    fn check_rows(
+    /// Looks at every row; gathers the pages of long values.
+    pub(super) fn check_rows(
         &self,
         table: &Table,
-        undo: &UndoSeen,
-        long: &mut Vec<OverflowRef>,
+        long: &mut Long,
         go_on: GoOn<'_>,
         report: &mut CheckReport,
     ) -> Result<(), Error> {
-        let place = format!("table {}", table.name());
-        let oldest = self.views.open_oldest();
         let mut cursor = table
             .rows
             .cursor(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
         let mut ahead = LeafAhead::new(&self.backing, Role::Check, BEGIN_EXTENTS);
+        let mut suspects: Vec<Suspect> = Vec::new();
+        let mut oldest = self.views.open_oldest();
         while let Some((key, value)) = cursor.next_watched(&self.backing, &mut ahead)? {
             expect_wanted(go_on)?;
             report.rows += 1;
-            let Some(newest) = VersionRef::decode(value) else {
-                report.note(&place, format!("row {key:02x?} has no head"));
-                continue;
+            let seen = Seen {
+                oldest: &oldest.view,
+                undo: None,
+                at_rest: false,
             };
-            if newest.is_deleted() && !undo.transactions.contains(&newest.trx) {
-                report.note(&place, format!("row {key:02x?} is deleted and will not go"));
+            let mut found = CheckReport::default();
+            self.look_at_row(table, key, value, seen, long, &mut found)?;
+            if !found.is_clean() {
+                let (bytes, key_at) = (key.to_vec(), 0);
+                suspects.push(Suspect { bytes, key_at });
             }
-            let checked = self.check_versions(table, key, newest, &oldest.view, undo, report);
-            if let Err(error) = checked {
-                report.note_error(&format!("{place}, row {key:02x?}"), error)?;
-                continue;
+            if report.rows.is_multiple_of(ROWS_OF_VIEW) {
+                drop(oldest);
+                if suspects.len() >= SUSPECTS_MAX {
+                    self.look_again_at_rows(table, &suspects, long, go_on, report)?;
+                    suspects.clear();
+                }
+                oldest = self.views.open_oldest();
             }
-            long.extend(newest.long());
+        }
+        drop(oldest);
+        self.look_again_at_rows(table, &suspects, long, go_on, report)
+    }
+
+    fn look_again_at_rows(
+        &self,
+        table: &Table,
+        suspects: &[Suspect],
+        long: &mut Long,
+        go_on: GoOn<'_>,
+        report: &mut CheckReport,
+    ) -> Result<(), Error> {
+        self.look_again(table, suspects, go_on, report, |suspect, seen, report| {
+            let key = &suspect.bytes;
+            match table.rows.get(&self.backing, key, <[u8]>::to_vec)? {
+                Some(row) => self.look_at_row(table, key, &row, seen, long, report),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// Looks at a row: that its versions can be read, and have entries. Errors
+    /// are findings.
+    fn look_at_row(
+        &self,
+        table: &Table,
+        key: &[u8],
+        value: &[u8],
+        seen: Seen<'_>,
+        long: &mut Long,
+        report: &mut CheckReport,
+    ) -> Result<(), Error> {
+        let looked = self.check_row(table, key, value, seen, long, report);
+        looked.or_else(|error| {
+            let place = format!("table {}, row {key:02x?}", table.name());
+            report.note_error(&place, error)
+        })
+    }
+
+    fn check_row(
+        &self,
+        table: &Table,
+        key: &[u8],
+        value: &[u8],
+        seen: Seen<'_>,
+        long: &mut Long,
+        report: &mut CheckReport,
+    ) -> Result<(), Error> {
+        let place = || format!("table {}", table.name());
+        let Some(newest) = VersionRef::decode(value) else {
+            report.note(&place(), format!("row {key:02x?} has no head"));
+            return Ok(());
+        };
+        if newest.is_deleted() && !seen.is_to_go(newest) {
+            report.note(
+                &place(),
+                format!("row {key:02x?} is deleted and will not go"),
+            );
+        }
+        let newest = newest.to_version();
+        self.check_versions(table, key, &newest, seen, long, report)?;
+        // Once: a row that looks wrong is looked at again.
+        if report.is_clean() || seen.at_rest {
+            self.note_long(table, &newest, true, long)?;
         }
         Ok(())
     }
@@ -130,96 +134,39 @@ impl<B: Backing> System<B> {
         &self,
         table: &Table,
         key: &[u8],
-        newest: VersionRef<'_>,
-        oldest: &View,
-        undo: &UndoSeen,
+        newest: &Version,
+        seen: Seen<'_>,
+        long: &mut Long,
         report: &mut CheckReport,
     ) -> Result<(), Error> {
-        let mut version = Some(newest.to_version());
-        while let Some(this) = version {
+        let mut this = newest.clone();
+        loop {
             if !this.is_deleted() {
-                let row = self.row(table, key, &this)?;
-                for (index, entry) in table.indexes.iter().zip(self.entries_of(table, &row, key)?) {
-                    if index.tree.get(&self.backing, &entry, |_| ())?.is_none() {
-                        let place = format!("table {}, index {}", table.name(), index.name);
-                        report.note(&place, format!("row {key:02x?} has no entry"));
-                    }
-                }
+                self.check_has_entries(table, key, &this, report)?;
             }
-            if oldest.sees(this.trx) {
-                break;
+            if seen.oldest.sees(this.trx) {
+                return Ok(());
             }
-            version = self.before_of(table, key, &this, undo)?;
+            let Some(before) = self.before(table, key, &this)? else {
+                return Ok(());
+            };
+            self.note_long(table, &before, false, long)?;
+            this = before;
         }
-        Ok(())
     }
 
-    /// The version before one, if its undo record is still there.
-    fn before_of(
+    fn check_has_entries(
         &self,
         table: &Table,
         key: &[u8],
         version: &Version,
-        undo: &UndoSeen,
-    ) -> Result<Option<Version>, Error> {
-        if !undo.transactions.contains(&version.trx) {
-            return Ok(None);
-        }
-        self.before(table, key, version)
-    }
-
-    /// Looks at every entry: that some version of its row has its columns, and
-    /// that no two rows have the same ones where that must not be.
-    fn check_entries(
-        &self,
-        place: &str,
-        table: &Arc<Table>,
-        position: usize,
-        undo: &UndoSeen,
-        go_on: GoOn<'_>,
         report: &mut CheckReport,
     ) -> Result<(), Error> {
-        let index = &table.indexes[position];
-        let cursor = index
-            .tree
-            .cursor(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
-        let mut entries = EntryRows::new(
-            &self.backing,
-            Arc::clone(table),
-            position,
-            cursor,
-            Role::Check,
-        );
-        // Of the last row that has its columns now.
-        let mut taken: Vec<u8> = Vec::new();
-        while let Some(found) = entries.next()? {
-            expect_wanted(go_on)?;
-            report.entries += 1;
-            let entry = &found.bytes;
-            let (columns, key) = entry.split_at(found.key_at);
-            let mut version =
-                self.newest_watched(table, key, &mut |page| entries.waits_for(page))?;
-            entries.is_through_with(&found);
-            let (mut is_newest, mut found) = (true, false);
-            while let Some(this) = version {
-                if self.has_entry(table, index, entry, key, &this)? {
-                    found = true;
-                    break;
-                }
-                is_newest = false;
-                version = self.before_of(table, key, &this, undo)?;
-            }
-            if !found {
-                report.note(place, format!("entry {entry:02x?} is no row's"));
-            } else if is_newest && index.unique {
-                let row = self.newest(table, key)?.expect("found above");
-                let row = self.row(table, key, &row)?;
-                if table.is_unique_for(index, &row) {
-                    if taken == columns {
-                        report.note(place, format!("entry {entry:02x?} is not the only one"));
-                    }
-                    taken = columns.to_vec();
-                }
+        let row = self.row(table, key, version)?;
+        for (index, entry) in table.indexes.iter().zip(self.entries_of(table, &row, key)?) {
+            if index.tree.get(&self.backing, &entry, |_| ())?.is_none() {
+                let place = format!("table {}, index {}", table.name(), index.name);
+                report.note(&place, format!("row {key:02x?} has no entry"));
             }
         }
         Ok(())

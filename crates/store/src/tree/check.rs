@@ -1,11 +1,13 @@
 //! Whether a tree is in order.
 
-use super::{LEVELS_MAX, Tree, TreeError, Watch, kind_of};
+mod steps;
+
+use super::{Direction, LEVELS_MAX, Tree, TreeError, Watch, kind_of};
 use crate::access::{Pages, PagesError};
-use crate::ids::PageId;
+use crate::ids::{Lsn, PageId};
 use crate::page::header;
 use crate::page::slotted::{Slotted, SlottedFault, verify};
-use std::collections::HashSet;
+use std::ops::Bound;
 
 /// What is wrong with a page of a tree.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -86,6 +88,34 @@ struct Visit {
     upper: Option<Vec<u8>>,
 }
 
+impl Visit {
+    fn root(tree: &Tree) -> Visit {
+        Visit {
+            page: tree.root,
+            level: None,
+            lower: Vec::new(),
+            upper: None,
+        }
+    }
+
+    /// The child in a slot of this branch, whose page it is.
+    fn child(&self, page: &[u8], slot: usize) -> Visit {
+        let slots = Slotted::new(page);
+        Visit {
+            page: slots.child(slot),
+            level: Some(header::level(page) - 1),
+            lower: match slot {
+                0 => self.lower.clone(),
+                _ => slots.key(slot).to_vec(),
+            },
+            upper: match slot + 1 < slots.count() {
+                true => Some(slots.key(slot + 1).to_vec()),
+                false => self.upper.clone(),
+            },
+        }
+    }
+}
+
 impl Tree {
     /// Walks the whole tree: that every page is what its parent says and the
     /// child of one, holds together, and has the keys between its separators
@@ -100,75 +130,30 @@ impl Tree {
     /// [`TreeError::Pages`] only if the store has failed; a page that cannot be
     /// read is a finding.
     pub fn check<P: Pages>(&self, pages: &P) -> Result<CheckReport, TreeError> {
-        self.check_while(pages, &|| true, &mut ())
-    }
-
-    /// The same as long as `go_on` says so, which is asked before each page;
-    /// tells `watch` where it is.
-    ///
-    /// # Errors
-    /// As [`check`](Self::check), and [`TreeError::Stopped`].
-    pub(crate) fn check_while<P: Pages>(
-        &self,
-        pages: &P,
-        go_on: &dyn Fn() -> bool,
-        watch: &mut impl Watch,
-    ) -> Result<CheckReport, TreeError> {
-        let mut report = CheckReport::default();
-        let mut seen = HashSet::new();
-        let mut stack = vec![Visit {
-            page: self.root,
-            level: None,
-            lower: Vec::new(),
-            upper: None,
-        }];
-        while let Some(visit) = stack.pop() {
-            if !go_on() {
-                return Err(TreeError::Stopped);
-            }
-            let id = visit.page;
-            if !seen.insert(id.page) {
-                report.note(id, TreeFault::Twice);
-                continue;
-            }
-            let page = match self.copy(pages, id, watch) {
-                Ok(page) => page,
-                Err(error @ PagesError::Failed { .. }) => return Err(error.into()),
-                Err(error) => {
-                    report.note(id, TreeFault::Unreadable(error));
-                    continue;
-                }
-            };
-            if visit.level == Some(0) {
-                watch.came_to(id);
-            }
-            match self.check_page(&page, &visit) {
-                Ok(()) => {}
-                Err(fault) => {
-                    let whole = fault.leaves_children();
-                    report.note(id, fault);
-                    if !whole {
-                        continue;
-                    }
-                }
-            }
-            self.count(&mut report, id, &page);
-            push_children(&page, visit, &mut stack);
+        // No page is that new.
+        let since = Lsn(u64::MAX);
+        let mut nobody = ();
+        let mut walk = self.walk(pages, since, &|| true, &mut nobody);
+        while !walk.is_done() {
+            walk.step(true)?;
         }
-        Ok(report)
+        Ok(walk.end())
     }
 
     fn copy<P: Pages>(
         &self,
         pages: &P,
-        id: PageId,
+        visit: &Visit,
         watch: &mut impl Watch,
     ) -> Result<Vec<u8>, PagesError> {
         loop {
-            match pages.shared(id) {
+            match pages.shared(visit.page) {
                 Ok(page) => return Ok(page.to_vec()),
                 Err(miss) => {
-                    watch.waits_for(id, || self.pages_of_level(0));
+                    watch.waits_for(visit.page, || {
+                        let from = Bound::Included(&visit.lower[..]);
+                        self.leaves(from, Bound::Unbounded, Direction::Forward)
+                    });
                     pages.load(miss)?;
                 }
             }
@@ -231,6 +216,15 @@ impl CheckReport {
     fn note(&mut self, page: PageId, fault: TreeFault) {
         self.findings.push(Finding { page, fault });
     }
+
+    /// Adds what was seen behind it.
+    fn add(&mut self, mut other: CheckReport) {
+        self.findings.append(&mut other.findings);
+        self.branch_pages.append(&mut other.branch_pages);
+        self.leaf_pages.append(&mut other.leaf_pages);
+        self.records += other.records;
+        self.sparse_leaves += other.sparse_leaves;
+    }
 }
 
 impl TreeFault {
@@ -251,23 +245,9 @@ impl TreeFault {
 }
 
 /// The children of a branch, the first on top.
-fn push_children(page: &[u8], visit: Visit, stack: &mut Vec<Visit>) {
-    let Some(level) = header::level(page).checked_sub(1) else {
-        return;
-    };
-    let slots = Slotted::new(page);
-    let mut upper = visit.upper;
-    for slot in (0..slots.count()).rev() {
-        let lower = if slot == 0 {
-            visit.lower.clone()
-        } else {
-            slots.key(slot).to_vec()
-        };
-        stack.push(Visit {
-            page: slots.child(slot),
-            level: Some(level),
-            lower: lower.clone(),
-            upper: upper.replace(lower),
-        });
+fn push_children(page: &[u8], visit: &Visit, stack: &mut Vec<Visit>) {
+    if header::level(page) > 0 {
+        let children = (0..Slotted::new(page).count()).rev();
+        stack.extend(children.map(|slot| visit.child(page, slot)));
     }
 }

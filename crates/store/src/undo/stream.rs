@@ -54,9 +54,9 @@ pub(crate) struct SlotHeader {
 
 /// What there is at a place of a stream.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum Step<B = Vec<u8>> {
     /// A record, and where the next one would be.
-    Record { bytes: Vec<u8>, next: Place },
+    Record { bytes: B, next: Place },
     /// The stream goes on in this page.
     NextPage(u32),
     /// Nothing yet.
@@ -140,18 +140,46 @@ pub(crate) fn read_record<P: Pages>(
 pub(crate) fn step<P: Pages>(pages: &P, space: u32, place: Place) -> Result<Step, PagesError> {
     let id = PageId::new(space, place.page);
     with_page(pages, id, PageKind::Undo, |page| {
-        if let Some(bytes) = record_at(page, id, place.offset)? {
-            return Ok(Step::Record {
+        Ok(match step_within(page, id, place.offset)? {
+            Step::Record { bytes, next } => Step::Record {
                 bytes: bytes.to_vec(),
-                next: Place {
-                    page: place.page,
-                    offset: place.offset.saturating_add(bytes.len() as u16),
-                },
-            });
-        }
-        Ok(match get_u32(page, NEXT_AT.into()) {
-            0 => Step::End,
-            next => Step::NextPage(next),
+                next,
+            },
+            Step::NextPage(page) => Step::NextPage(page),
+            Step::End => Step::End,
         })
     })
+}
+
+/// What there is at an offset of a page.
+fn step_within(page: &[u8], id: PageId, offset: u16) -> Result<Step<&[u8]>, PagesError> {
+    if let Some(bytes) = record_at(page, id, offset)? {
+        let next = Place {
+            page: id.page,
+            offset: offset.saturating_add(bytes.len() as u16),
+        };
+        return Ok(Step::Record { bytes, next });
+    }
+    Ok(match get_u32(page, NEXT_AT.into()) {
+        0 => Step::End,
+        next => Step::NextPage(next),
+    })
+}
+
+/// A page of a stream as it was at one moment: for who takes many steps.
+pub(crate) struct PageCopy {
+    id: PageId,
+    bytes: Vec<u8>,
+}
+
+impl PageCopy {
+    pub(crate) fn new<P: Pages>(pages: &P, id: PageId) -> Result<PageCopy, PagesError> {
+        let bytes = with_page(pages, id, PageKind::Undo, |page| Ok(page.to_vec()))?;
+        Ok(PageCopy { id, bytes })
+    }
+
+    /// What there was at an offset.
+    pub(crate) fn step(&self, offset: u16) -> Result<Step<&[u8]>, PagesError> {
+        step_within(&self.bytes, self.id, offset)
+    }
 }

@@ -1,6 +1,8 @@
 //! Transactions over pages in memory.
 
 mod basics;
+mod check;
+mod damage;
 mod histories;
 mod model;
 mod recovery;
@@ -14,7 +16,7 @@ use crate::system::{Opened, System, SystemOptions};
 use crate::txn::{Durability, Error, Transaction};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Pages that outlive the system over them.
@@ -22,6 +24,8 @@ use std::time::Duration;
 pub(super) struct TestPages {
     pages: Arc<MemoryPages>,
     segments: Arc<AtomicU32>,
+    /// Pages in use, 0 if nobody knows.
+    in_use: Arc<AtomicU64>,
 }
 
 impl Pages for TestPages {
@@ -72,7 +76,11 @@ impl Backing for TestPages {
     }
 
     fn data_pages(&self, _space: u32) -> Option<u64> {
-        None
+        Some(self.in_use.load(Ordering::Relaxed)).filter(|&pages| pages > 0)
+    }
+
+    fn log_end(&self) -> Lsn {
+        self.pages.log_end()
     }
 }
 
@@ -96,6 +104,7 @@ impl Rig {
         let pages = TestPages {
             pages: Arc::new(MemoryPages::new(options)),
             segments: Arc::default(),
+            in_use: Arc::default(),
         };
         let master = System::create(&pages, MemoryPages::SPACE).unwrap();
         Rig { pages, master }
