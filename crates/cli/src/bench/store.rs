@@ -9,6 +9,7 @@ mod render;
 mod run;
 mod table;
 mod timeline;
+mod witness;
 mod work;
 
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! Every unsafe block of this crate: thin wrappers around system calls.
 
+pub mod affinity;
 pub mod counter;
 pub mod cpu_clock;
 pub mod file;

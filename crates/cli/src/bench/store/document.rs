@@ -38,6 +38,30 @@ pub struct StoreRun {
 pub struct Gaps {
     pub above_10_ms: u64,
     pub longest_ns: u64,
+    /// Of them, those that were none without the time in which the disk
+    /// completed nothing. `None`: it cannot be told.
+    pub disk: Option<u64>,
+    /// Of the others, those that were none without the time in which the
+    /// machine ran nobody, either.
+    pub machine: Option<u64>,
+    /// Of the rest.
+    pub longest_own_ns: u64,
+}
+
+impl Gaps {
+    /// Those that are the store's.
+    pub fn own(self) -> u64 {
+        self.above_10_ms - self.disk.unwrap_or_default() - self.machine.unwrap_or_default()
+    }
+
+    fn add(&mut self, other: Gaps) {
+        let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        self.above_10_ms += other.above_10_ms;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.disk = both(self.disk, other.disk);
+        self.machine = both(self.machine, other.machine);
+        self.longest_own_ns = self.longest_own_ns.max(other.longest_own_ns);
+    }
 }
 
 /// What went on beside it.
@@ -232,8 +256,7 @@ impl StoreRun {
     pub fn merge(&mut self, other: Self) {
         let (ours, theirs) = (self.load.duration_ns, other.load.duration_ns);
         self.load.merge(other.load);
-        self.gaps.above_10_ms += other.gaps.above_10_ms;
-        self.gaps.longest_ns = self.gaps.longest_ns.max(other.gaps.longest_ns);
+        self.gaps.add(other.gaps);
         for (one, another) in self.background.iter_mut().zip(other.background) {
             let seconds = (ours + theirs).max(1) as f64 / 1e9;
             one.rows += another.rows;

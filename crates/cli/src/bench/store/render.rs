@@ -2,7 +2,7 @@
 
 use maud::Markup;
 
-use super::document::LedgerRow;
+use super::document::{Gaps, LedgerRow};
 use super::{StoreBenchOutcome, StoreRun};
 use crate::args::choices::name;
 use crate::args::store_bench::{Beside, Experiment, LoadOrder};
@@ -107,6 +107,15 @@ fn unit(experiment: Experiment) -> &'static str {
     }
 }
 
+/// Of the gaps, if there are any.
+fn part_of(part: Option<u64>, gaps: Gaps) -> String {
+    match part {
+        _ if gaps.above_10_ms == 0 => String::new(),
+        Some(part) => part.to_string(),
+        None => "?".to_owned(),
+    }
+}
+
 fn work_table(runs: &[&StoreRun]) -> Table {
     let unit = runs.first().map_or("", |run| unit(run.setting.experiment));
     let mut table = Table::new(
@@ -121,7 +130,9 @@ fn work_table(runs: &[&StoreRun]) -> Table {
             "p99.9",
             "max",
             "gaps",
-            "longest",
+            "disk's",
+            "machine's",
+            "longest own",
             "beside rows/s",
             "CPU/op",
         ],
@@ -140,9 +151,11 @@ fn work_table(runs: &[&StoreRun]) -> Table {
             time(0.999),
             units::time(run.load.latency_ns.max() as f64),
             run.gaps.above_10_ms.to_string(),
-            match run.gaps.above_10_ms {
+            part_of(run.gaps.disk, run.gaps),
+            part_of(run.gaps.machine, run.gaps),
+            match run.gaps.own() {
                 0 => String::new(),
-                _ => units::time(run.gaps.longest_ns as f64),
+                _ => units::time(run.gaps.longest_own_ns as f64),
             },
             match run.background.is_empty() {
                 true => String::new(),
@@ -306,8 +319,9 @@ fn facts(outcome: &StoreBenchOutcome) -> Vec<String> {
         ));
     }
     facts.push(
-        "Gaps: times of more than 10 ms in which no operation ended. Idle: share of the time with no request \
-         outstanding on tablespaces or on the log. Ahead: pages read before they were asked for, of all read; \
+        "Gaps: times of more than 10 ms in which no operation ended. The disk's and the machine's would be shorter but \
+         for times in which the disk, with requests in flight, completed none, or the machine ran no thread. Idle: \
+         share of the time with no request outstanding on tablespaces or on the log. Ahead: pages read before they were asked for, of all read; \
          unused: of these, pages that left memory unread."
             .to_owned(),
     );

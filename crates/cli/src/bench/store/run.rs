@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use iolane_store::{Error, Ledger, Store, StoreStatistics};
 
 use super::beside::Background;
-use super::document::{BackgroundRun, RunFigures, Slice, StoreCounts, StoreRun};
+use super::document::{BackgroundRun, Gaps, RunFigures, Slice, StoreCounts, StoreRun};
 use super::table::Table;
 use super::timeline::{Diary, Pulse, Sampler, slice_of};
+use super::witness::Witness;
 use super::work::Work;
 use super::{Setting, StoreBenchOptions};
 use crate::args::choices::name;
@@ -63,6 +64,7 @@ pub fn run(
         pause(times.warm_up, session)?;
     }
     let begin = Instant::now() + warm_up;
+    let witness = Witness::start(&table.path(), begin).map_err(unstarted)?;
     let slice = slice_of(times.runtime);
     let work = Work {
         store: &store,
@@ -82,7 +84,7 @@ pub fn run(
     let all = AtomicU64::new(0);
     let at_work = AtWork::new(setting.threads);
     let counters: Vec<AtomicU64> = setting.beside.iter().map(|_| AtomicU64::new(0)).collect();
-    let measured = thread::scope(|scope| -> Result<RunFigures, Failure> {
+    let mut measured = thread::scope(|scope| -> Result<RunFigures, Failure> {
         // Also on an early return, or the scope would never end.
         let _end = EndOnDrop(&work.ended);
         let (work, at_work) = (&work, &at_work);
@@ -133,6 +135,7 @@ pub fn run(
         seen.timeline = entered(diary, seen.timeline, &mut seen.load, table);
         Ok(seen)
     })?;
+    measured.gaps = work.pulse.gaps(&witness.end());
     store.close().map_err(|error| failure(&error))?;
     Ok(StoreRun::new(setting.clone(), measured))
 }
@@ -230,6 +233,10 @@ impl Before {
     }
 }
 
+fn unstarted(error: std::io::Error) -> Failure {
+    Failure::transfer("starting a thread", error)
+}
+
 fn unreadable(error: std::io::Error) -> Failure {
     Failure::transfer("reading CPU time", error)
 }
@@ -308,7 +315,7 @@ impl Watch<'_> {
         });
         Ok(RunFigures {
             load: Load::empty(elapsed),
-            gaps: self.work.pulse.gaps(),
+            gaps: Gaps::default(),
             background: background.collect(),
             ledger,
             counts: counts(&before.statistics, &store.statistics()),

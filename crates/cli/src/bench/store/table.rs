@@ -196,7 +196,7 @@ impl Table {
         self.options.row_size_bytes
     }
 
-    fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.directory.path.join("store")
     }
 

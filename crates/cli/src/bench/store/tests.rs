@@ -80,7 +80,8 @@ fn repetitions_add_up() {
     twice.merge(outcome());
     let run = &twice.runs[1];
     assert_eq!(run.load.operations, 2 * outcome().runs[1].load.operations);
-    assert_eq!(run.gaps.above_10_ms, 2);
+    let gaps = run.gaps;
+    assert_eq!((gaps.above_10_ms, gaps.disk, gaps.own()), (6, Some(2), 4));
     let once = outcome().runs[1].background_rows_per_second();
     assert!((run.background_rows_per_second() - once).abs() < 1.0);
     assert_eq!(run.timeline.len(), outcome().runs[1].timeline.len());

@@ -2,6 +2,7 @@
 //! requests were outstanding in each.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -9,6 +10,7 @@ use iolane::Outstanding;
 use iolane_store::{FileClass, Store};
 
 use super::document::{Gaps, Slice, SliceOutstanding};
+use super::witness::{Spans, Stalls};
 use crate::bench::load::nanoseconds;
 use crate::output::json::latency_histogram;
 
@@ -19,7 +21,9 @@ const SLICE_MIN: Duration = Duration::from_millis(20);
 /// the histogram of the whole run counts them.
 const MARKS_MAX: usize = 4 << 20;
 /// What counts as a gap.
-const GAP_NS: u64 = 10_000_000;
+pub const GAP_NS: u64 = 10_000_000;
+/// Gaps that are kept: more than an hour has.
+const GAPS_MAX: usize = 400_000;
 
 /// Length of a slice of a run of this length.
 pub fn slice_of(runtime: Duration) -> Duration {
@@ -30,8 +34,7 @@ pub fn slice_of(runtime: Duration) -> Duration {
 pub struct Pulse {
     begin: Instant,
     last_ns: AtomicU64,
-    count: AtomicU64,
-    longest_ns: AtomicU64,
+    gaps: Mutex<Spans>,
 }
 
 impl Pulse {
@@ -39,26 +42,25 @@ impl Pulse {
         Self {
             begin,
             last_ns: AtomicU64::new(0),
-            count: AtomicU64::new(0),
-            longest_ns: AtomicU64::new(0),
+            gaps: Mutex::new(Vec::new()),
         }
     }
 
     fn beat(&self, now: Instant) {
         let now_ns = nanoseconds(now.saturating_duration_since(self.begin));
         let last_ns = self.last_ns.fetch_max(now_ns, Ordering::Relaxed);
-        let gap_ns = now_ns.saturating_sub(last_ns);
-        if gap_ns > GAP_NS {
-            self.count.fetch_add(1, Ordering::Relaxed);
-            self.longest_ns.fetch_max(gap_ns, Ordering::Relaxed);
+        if now_ns.saturating_sub(last_ns) > GAP_NS {
+            let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+            if gaps.len() < GAPS_MAX {
+                gaps.push((last_ns, now_ns));
+            }
         }
     }
 
-    pub fn gaps(&self) -> Gaps {
-        Gaps {
-            above_10_ms: self.count.load(Ordering::Relaxed),
-            longest_ns: self.longest_ns.load(Ordering::Relaxed),
-        }
+    /// All of them, and whose they are.
+    pub fn gaps(&self, stalls: &Stalls) -> Gaps {
+        let gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+        stalls.explain(&gaps)
     }
 }
 
@@ -220,7 +222,7 @@ mod tests {
         for ms in [1, 10, 31, 32] {
             pulse.beat(begin + Duration::from_millis(ms));
         }
-        let gaps = pulse.gaps();
+        let gaps = pulse.gaps(&Stalls::default());
         assert_eq!((gaps.above_10_ms, gaps.longest_ns), (1, 21_000_000));
     }
 }
