@@ -149,6 +149,7 @@ impl Flusher {
         Situation {
             frames: pool.frames().len(),
             dirty: pool.dirty.count(),
+            passed: pool.dirty.count_passed(),
             writing: self.pipeline.pages(),
             is_low: pool.is_low(),
             frame_wanted: pool.waiting() > 0,
@@ -191,7 +192,12 @@ impl Flusher {
         let asked = wanted.map_or(Lsn(0), |wanted| wanted.farthest);
         let line = self.line(order.line).max(asked);
         let leaving = if order.cleaning { pool.cleaning() } else { 0 };
-        let missing = order.pages_min.saturating_sub(leaving);
+        let passed = if order.passed {
+            pool.dirty.count_passed()
+        } else {
+            0
+        };
+        let missing = order.pages_min.saturating_sub(leaving + passed);
         if !pool.dirty.has_before(missing, line) {
             return None;
         }
@@ -213,6 +219,10 @@ impl Flusher {
         let cleaning = frames.len();
         let room = order.pages - cleaning;
         frames.extend(pool.dirty.take_oldest(pool.frames(), room, line));
+        if order.passed {
+            let room = order.pages - frames.len();
+            frames.extend(pool.dirty.take_passed(pool.frames(), room));
+        }
         if frames.is_empty() {
             return None;
         }

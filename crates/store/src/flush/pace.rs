@@ -51,6 +51,8 @@ pub(super) struct Situation {
     pub(super) frames: usize,
     /// Changed ones that nobody has begun to write.
     pub(super) dirty: usize,
+    /// Of these, those that a change of many pages has passed.
+    pub(super) passed: usize,
     /// Those that are being written.
     pub(super) writing: usize,
     /// Are there fewer free frames than should be?
@@ -115,6 +117,8 @@ pub(super) struct Order {
     /// Share of the log, from its old end on, whose changes are to be written;
     /// and whatever a checkpoint needs that somebody waits for.
     pub(super) line: f64,
+    /// Those that a change of many pages has passed, however young.
+    pub(super) passed: bool,
     /// What those that are written for their age are written for.
     pub(super) role: Role,
     pub(super) haste: Haste,
@@ -207,6 +211,7 @@ impl Pace {
             pages_min: 1,
             cleaning: true,
             line: f64::INFINITY,
+            passed: false,
             role: Role::Preflush,
             haste,
             flights: 1,
@@ -233,6 +238,9 @@ impl Pace {
         } else {
             (1.0 - PRESSURE_EASY / seen.pressure).max(0.0)
         };
+        // A batch of those that it has passed: a change of many pages goes on,
+        // and there is always one more to write.
+        let streaming = seen.passed >= self.batch_pages.div_ceil(4);
         let needed = waited_for.is_some() || seen.is_low || quiet;
         let rare = now.saturating_sub(self.begun) >= TRICKLE;
         Some(Order {
@@ -242,9 +250,10 @@ impl Pace {
                 self.batch_pages.div_ceil(4)
             },
             line,
+            passed: true,
             role: Role::Checkpoint,
             flights: match haste {
-                Haste::Low if share <= DIRTY_EASY => self.flights.div_ceil(2),
+                Haste::Low if share <= DIRTY_EASY && !streaming => self.flights.div_ceil(2),
                 _ => self.flights,
             },
             ..self.order(usize::MAX, haste)

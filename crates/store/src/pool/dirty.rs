@@ -9,10 +9,13 @@
 use super::frame::{DIRTY, Frame, WRITING};
 use super::primitives::Mutex;
 use crate::ids::Lsn;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// No frame.
 const NONE: u32 = u32::MAX;
+/// The flusher is called when there are so many more frames that a change of
+/// many pages has passed: each of these would be a storm of calls.
+const PASSED_CALL: usize = 32;
 
 pub(crate) struct Dirty {
     inner: Mutex<Inner>,
@@ -22,6 +25,10 @@ struct Inner {
     nodes: Box<[Node]>,
     first: u32,
     last: u32,
+    /// Those of the list that a change of many pages has passed, in the order in
+    /// which it did; and frames that were and are not any more.
+    passed: VecDeque<u32>,
+    passed_count: usize,
     /// Frames being written, with the oldest change in what is written.
     writing: HashMap<u32, Lsn>,
     /// Up to where changes have been noted.
@@ -35,6 +42,8 @@ struct Node {
     /// Where its first change that nobody has begun to write begins; in the
     /// list if there is one.
     since: Option<Lsn>,
+    /// A change of many pages has passed it since.
+    passed: bool,
     before: u32,
     behind: u32,
 }
@@ -44,6 +53,7 @@ impl Dirty {
     pub(crate) fn new(frames: usize, end: Lsn) -> Dirty {
         let clean = Node {
             since: None,
+            passed: false,
             before: NONE,
             behind: NONE,
         };
@@ -52,6 +62,8 @@ impl Dirty {
                 nodes: vec![clean; frames].into_boxed_slice(),
                 first: NONE,
                 last: NONE,
+                passed: VecDeque::new(),
+                passed_count: 0,
                 writing: HashMap::new(),
                 end,
                 count: 0,
@@ -97,6 +109,52 @@ impl Dirty {
             frame = node.behind;
         }
         taken
+    }
+
+    /// A change of many pages has come past this frame, and will not change it
+    /// again. Returns whether the flusher should hear of it.
+    pub(crate) fn passed(&self, frame: u32) -> bool {
+        let mut inner = self.inner.lock();
+        let node = &mut inner.nodes[frame as usize];
+        if node.since.is_none() || node.passed {
+            return false;
+        }
+        node.passed = true;
+        // Most of those that were written meanwhile are in front. The others
+        // may not make it longer than the pool.
+        while let Some(&first) = inner.passed.front()
+            && (!inner.nodes[first as usize].passed || inner.passed.len() == inner.nodes.len())
+        {
+            inner.passed.pop_front();
+            inner.leave_to_age(first);
+        }
+        inner.passed.push_back(frame);
+        inner.passed_count += 1;
+        inner.passed_count.is_multiple_of(PASSED_CALL)
+    }
+
+    /// Takes up to `max` frames that a change of many pages has passed, to be
+    /// written.
+    pub(crate) fn take_passed(&self, all: &[Frame], max: usize) -> Vec<u32> {
+        let mut inner = self.inner.lock();
+        let mut taken = Vec::new();
+        while taken.len() < max
+            && let Some(frame) = inner.passed.pop_front()
+        {
+            if inner.writing.contains_key(&frame) {
+                inner.leave_to_age(frame);
+            } else if inner.nodes[frame as usize].passed {
+                inner.take(all, frame);
+                taken.push(frame);
+            }
+        }
+        taken
+    }
+
+    /// Frames that a change of many pages has passed and nobody has begun to
+    /// write.
+    pub(crate) fn count_passed(&self) -> usize {
+        self.inner.lock().passed_count
     }
 
     /// Are there so many frames with changes before `line`, whether being
@@ -181,6 +239,7 @@ impl Inner {
         let last = self.last;
         self.nodes[frame as usize] = Node {
             since: Some(since),
+            passed: false,
             before: last,
             behind: NONE,
         };
@@ -196,6 +255,7 @@ impl Inner {
     fn remove(&mut self, frame: u32) -> Lsn {
         let node = &mut self.nodes[frame as usize];
         let since = node.since.take().expect("a frame in the list");
+        let passed = std::mem::take(&mut node.passed);
         let (before, behind) = (node.before, node.behind);
         match before {
             NONE => self.first = behind,
@@ -206,7 +266,14 @@ impl Inner {
             behind => self.nodes[behind as usize].before = before,
         }
         self.count -= 1;
+        self.passed_count -= usize::from(passed);
         since
+    }
+
+    /// It is one like all others.
+    fn leave_to_age(&mut self, frame: u32) {
+        let passed = std::mem::take(&mut self.nodes[frame as usize].passed);
+        self.passed_count -= usize::from(passed);
     }
 
     fn take(&mut self, all: &[Frame], frame: u32) {
@@ -245,6 +312,58 @@ mod tests {
         assert_eq!(dirty.oldest(), Lsn(30));
         dirty.forget(&all, 0);
         assert_eq!((dirty.oldest(), dirty.count()), (Lsn(40), 0));
+    }
+
+    #[test]
+    fn what_was_passed_is_taken_once_and_in_that_order() {
+        let all = frames(8);
+        let dirty = Dirty::new(8, Lsn(0));
+        let change = |frame: u32, at: u64| {
+            dirty.mark(&all, [frame].into_iter(), Lsn(at), Lsn(at + 10));
+        };
+        for frame in 0..6 {
+            change(frame, u64::from(frame) * 10);
+        }
+        for frame in [3, 1, 2, 4, 1, 7] {
+            dirty.passed(frame);
+        }
+        assert_eq!(dirty.count_passed(), 4, "7 is clean");
+        // Written for another reason, and changed since.
+        assert!(dirty.take(&all, 1));
+        dirty.written(&all, &[1]);
+        change(1, 60);
+        // Given away.
+        dirty.forget(&all, 2);
+        assert_eq!(dirty.count_passed(), 2);
+        assert_eq!(dirty.take_passed(&all, 1), [3]);
+        // Changed and passed while it is written: its age brings it.
+        change(3, 70);
+        dirty.passed(3);
+        assert_eq!(dirty.take_passed(&all, 8), [4]);
+        assert_eq!((dirty.count_passed(), dirty.count()), (0, 4));
+        dirty.written(&all, &[3, 4]);
+        assert_eq!(dirty.take_oldest(&all, 8, Lsn(100)), [0, 5, 1, 3]);
+    }
+
+    /// Nobody may ever take them.
+    #[test]
+    fn what_was_passed_takes_no_more_memory_than_the_pool_has_frames() {
+        let all = frames(4);
+        let dirty = Dirty::new(4, Lsn(0));
+        let mut calls = 0;
+        for round in 0..1000 {
+            // One that stays keeps what is behind it.
+            for frame in 0..3 {
+                dirty.mark(&all, [frame].into_iter(), Lsn(round), Lsn(round));
+                calls += u32::from(dirty.passed(frame));
+                if frame > 0 {
+                    dirty.forget(&all, frame);
+                }
+            }
+            assert!(dirty.inner.lock().passed.len() <= 4);
+        }
+        assert!(dirty.count_passed() <= 1);
+        assert_eq!(calls, 0, "never many at once");
     }
 
     /// Each batch holds the checkpoint for itself, and is over for itself.

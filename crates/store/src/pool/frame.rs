@@ -52,6 +52,8 @@ pub(crate) const DIRTY: u8 = 1;
 pub(crate) const WRITING: u8 = 2;
 /// Never leaves memory.
 pub(crate) const PINNED: u8 = 4;
+/// A stream read it ahead of its consumer, who has not passed it.
+pub(crate) const READ_AHEAD: u8 = 8;
 
 impl Frame {
     pub(crate) fn new(buffer: Buffer) -> Frame {
@@ -120,6 +122,7 @@ impl Frame {
         let packed = u64::from(id.space) << 32 | u64::from(id.page);
         self.page.store(packed, Ordering::Release);
         self.frequency.store(0, Ordering::Relaxed);
+        self.clear(READ_AHEAD);
     }
 
     /// The page was latched. A lost update of two threads costs nothing.
@@ -159,7 +162,8 @@ impl Frame {
         self.flags.fetch_or(flags, Ordering::AcqRel) & flags != 0
     }
 
-    pub(crate) fn clear(&self, flags: u8) {
-        self.flags.fetch_and(!flags, Ordering::AcqRel);
+    /// Clears flags; returns whether any of them was set before.
+    pub(crate) fn clear(&self, flags: u8) -> bool {
+        self.flags.fetch_and(!flags, Ordering::AcqRel) & flags != 0
     }
 }

@@ -1,5 +1,6 @@
 //! Reading pages into frames.
 
+use super::frame::READ_AHEAD;
 use super::table::Entry;
 use super::{PageReading, Pool, count};
 use crate::access::PagesError;
@@ -150,6 +151,9 @@ impl Pool {
         slot.buffer = Some(completion.buffer);
         if self.table.arrive(id, reading, reading.frame) {
             slot.id = Some(id);
+            if reading.is_ahead() {
+                frame.set(READ_AHEAD);
+            }
         }
         drop(slot);
         self.admit(id, reading);

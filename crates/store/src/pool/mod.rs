@@ -41,7 +41,7 @@ use crate::files::PageFiles;
 use crate::ids::{Lsn, PageId};
 use crate::stream::Guesses;
 use dirty::Dirty;
-use frame::{Frame, PINNED, Slot};
+use frame::{Frame, PINNED, READ_AHEAD, Slot};
 use iolane::arena::{ArenaError, BufferError};
 use iolane::{Arena, Buffer};
 use parking_lot::{Mutex, RwLockReadGuard, RwLockWriteGuard};
@@ -231,6 +231,19 @@ impl Pool {
 
     pub(crate) fn arena(&self) -> &Arena {
         &self.arena
+    }
+
+    /// A change of many pages has come past one. If that was read for it, there
+    /// are more of them than stay in memory, or nobody else uses it: it can as
+    /// well be written now as later. Only once per read, so that this costs at
+    /// most as many writes as there were reads.
+    pub(crate) fn passed(&self, id: PageId) {
+        if let Some(Entry::Resident(number)) = self.table.get(id)
+            && self.frames[number as usize].clear(READ_AHEAD)
+            && self.dirty.passed(number)
+        {
+            self.supply.wake_flusher();
+        }
     }
 
     /// Latches a page for reading.

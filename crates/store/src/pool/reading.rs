@@ -19,6 +19,8 @@ pub(crate) struct Reading<R, E> {
     /// Somebody will come for the page: its frame is in no queue, so that it
     /// does not leave before.
     held: AtomicBool,
+    /// It was when it began: a stream reads it for its consumer.
+    ahead: bool,
     state: Mutex<State<R, E>>,
     changed: Condvar,
 }
@@ -56,9 +58,11 @@ impl<R, E: Clone> Reading<R, E> {
     /// A read that will be [`fly`](Self::fly)ing. If it is `held`, whoever ends
     /// it or gives it up must [`let_go`](Self::let_go).
     pub(crate) fn submitting(frame: u32, held: bool) -> Reading<R, E> {
-        let reading = Reading::new(frame, State::Submitting);
-        reading.held.store(held, Ordering::Relaxed);
-        reading
+        Reading {
+            held: AtomicBool::new(held),
+            ahead: held,
+            ..Reading::new(frame, State::Submitting)
+        }
     }
 
     /// A read that its maker carries out itself.
@@ -70,6 +74,7 @@ impl<R, E: Clone> Reading<R, E> {
         Reading {
             frame,
             held: AtomicBool::new(false),
+            ahead: false,
             state: Mutex::new(state),
             changed: Condvar::new(),
         }
@@ -80,6 +85,11 @@ impl<R, E: Clone> Reading<R, E> {
         *self.state.lock() = State::Flying(request);
         // Who came meanwhile takes it over and hurries it.
         self.changed.notify_all();
+    }
+
+    /// Does a stream read it for its consumer?
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.ahead
     }
 
     /// Is its frame in no queue?

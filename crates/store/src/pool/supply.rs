@@ -62,7 +62,7 @@ impl Supply {
         self.free.lock().len()
     }
 
-    fn wake_flusher(&self) {
+    pub(super) fn wake_flusher(&self) {
         if let Some(waker) = &*self.waker.lock() {
             waker();
         }

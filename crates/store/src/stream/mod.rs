@@ -64,6 +64,11 @@ impl ReadAhead<'_> {
         &self.0.pool.files.policy
     }
 
+    /// Its consumer has changed what it wanted of a leaf, and gone on.
+    pub(crate) fn passed(&self, leaf: PageId) {
+        self.0.pool.passed(leaf);
+    }
+
     /// Pages that a stream leaves behind for another, at most.
     fn left_max(&self) -> usize {
         self.0.pool.frames().len() / LEFT_SHARE

@@ -48,14 +48,20 @@ impl<B: Backing> Transaction<'_, B> {
             let mut changes = Changes::default();
             loop {
                 // All of a leaf at once, while it is at hand.
+                let mut through = None;
                 if cursor.is_through_leaf() {
                     this.change_planned(&table, &mut changes)?;
+                    through = cursor.leaf();
                 }
                 let range = in_range();
                 let next = cursor.next_watched(&this.system.backing, &mut ahead)?;
                 let Some((key, value)) = next else {
                     return Ok(changes.made);
                 };
+                // Not the last one, where the next range may begin.
+                if let (Some(leaf), Some(ahead)) = (through, this.system.backing.read_ahead()) {
+                    ahead.passed(leaf);
+                }
                 let Some(row) = this.seen_of(&table, key, value)? else {
                     continue;
                 };

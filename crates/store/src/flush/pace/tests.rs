@@ -12,6 +12,7 @@ fn at(ms: u64) -> Duration {
 const EASE: Situation = Situation {
     frames: FRAMES,
     dirty: 0,
+    passed: 0,
     writing: 0,
     is_low: false,
     frame_wanted: false,
@@ -168,6 +169,43 @@ fn the_steady_policy_rises_with_the_pressure() {
         seen_at(6, 0.2, 600),
         (Haste::Raised, f64::INFINITY, FLIGHTS)
     );
+}
+
+/// However few are dirty: what a change of many pages has passed is written
+/// behind it, at the lowest level.
+#[test]
+fn the_steady_policy_follows_a_change_of_many_pages() {
+    let mut pace = Pace::new(Preflush::Steady, BATCH, FLIGHTS);
+    let mut next = |passed: usize| {
+        let seen = Situation {
+            dirty: 100,
+            passed,
+            changes: 1 + passed as u64,
+            ..EASE
+        };
+        pace.next(at(1), &seen).unwrap()
+    };
+    // Two batches are enough for what comes now and then.
+    let order = next(BATCH / 4 - 1);
+    assert_eq!((order.passed, order.flights), (true, FLIGHTS / 2));
+    let order = next(BATCH / 4);
+    assert_eq!((order.passed, order.flights), (true, FLIGHTS));
+    // Others are still left to their age.
+    assert_eq!((order.haste, order.line), (Haste::Low, 0.0));
+    assert_eq!((order.pages, order.pages_min), (BATCH, BATCH / 4));
+    for policy in [Preflush::Idle, Preflush::Steps] {
+        let mut pace = Pace::new(policy, BATCH, FLIGHTS);
+        let seen = Situation {
+            passed: BATCH,
+            ..EASE
+        };
+        assert_eq!(pace.next(at(1), &seen), None);
+        let pressed = Situation {
+            frame_wanted: true,
+            ..seen
+        };
+        assert!(!pace.next(at(2), &pressed).unwrap().passed);
+    }
 }
 
 #[test]
