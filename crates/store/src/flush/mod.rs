@@ -151,6 +151,7 @@ impl Flusher {
             dirty: pool.dirty.count(),
             passed: pool.dirty.count_passed(),
             writing: self.pipeline.pages(),
+            copying: self.pipeline.copying(),
             is_low: pool.is_low(),
             frame_wanted: pool.waiting() > 0,
             room_wanted: log.waiting() > 0,

@@ -55,6 +55,8 @@ pub(super) struct Situation {
     pub(super) passed: usize,
     /// Those that are being written.
     pub(super) writing: usize,
+    /// Batches that are being copied to the doublewrite area.
+    pub(super) copying: usize,
     /// Are there fewer free frames than should be?
     pub(super) is_low: bool,
     /// Does a thread wait for a frame?
@@ -241,6 +243,13 @@ impl Pace {
         // A batch of those that it has passed: a change of many pages goes on,
         // and there is always one more to write.
         let streaming = seen.passed >= self.batch_pages.div_ceil(4);
+        // Batches that are copied together are synced together, and so in step
+        // from then on: there would be nothing for the places while all of them
+        // go to the area. Unless somebody waits, for whom more at once is better.
+        let in_a_hurry = waited_for.is_some() || haste == Haste::Urgent;
+        if !in_a_hurry && seen.copying >= self.flights.div_ceil(2) {
+            return None;
+        }
         let needed = waited_for.is_some() || seen.is_low || quiet;
         let rare = now.saturating_sub(self.begun) >= TRICKLE;
         Some(Order {

@@ -145,6 +145,13 @@ impl Pipeline {
         self.flights.len()
     }
 
+    /// Of these, those that are not yet on their way to their places.
+    pub(super) fn copying(&self) -> usize {
+        let is_copying =
+            |flight: &&Flight| matches!(flight.phase, Phase::Copying(_) | Phase::Copied(_));
+        self.flights.iter().filter(is_copying).count()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.flights.is_empty()
     }

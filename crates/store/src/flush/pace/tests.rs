@@ -14,6 +14,7 @@ const EASE: Situation = Situation {
     dirty: 0,
     passed: 0,
     writing: 0,
+    copying: 0,
     is_low: false,
     frame_wanted: false,
     room_wanted: false,
@@ -231,6 +232,34 @@ fn the_steady_policy_writes_few_pages_rarely_unless_they_are_needed() {
     };
     let order = pace.next(at(790), &read).unwrap();
     assert_eq!((order.pages_min, order.line), (1, f64::INFINITY));
+}
+
+/// Half of the batches may go to the area, so that the others are on their way to
+/// their places meanwhile.
+#[test]
+fn the_steady_policy_keeps_batches_out_of_step() {
+    let mut pace = Pace::new(Preflush::Steady, BATCH, FLIGHTS);
+    let seen = Situation {
+        copying: FLIGHTS / 2,
+        ..free(40)
+    };
+    assert_eq!(pace.next(at(1), &seen), None);
+    let fewer = Situation {
+        copying: FLIGHTS / 2 - 1,
+        ..seen
+    };
+    assert_eq!(pace.next(at(2), &fewer).unwrap().haste, Haste::Raised);
+    let for_a_frame = Situation {
+        frame_wanted: true,
+        ..seen
+    };
+    let for_a_checkpoint = Situation {
+        checkpoint_wanted: true,
+        ..seen
+    };
+    for waiting in [for_a_frame, for_a_checkpoint] {
+        assert_eq!(pace.next(at(3), &waiting).unwrap().flights, FLIGHTS);
+    }
 }
 
 /// Ahead of backups and behind queries, whatever the policy; but who waits for a
