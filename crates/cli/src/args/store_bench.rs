@@ -6,8 +6,9 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::choices::{Backend, IoMode, Switch};
-use super::common::{CourseArgs, OutputArgs};
-use super::{list, rate, size};
+use super::common::{CourseArgs, OutputArgs, depths};
+use super::list::{self, List};
+use super::{rate, size};
 
 /// A row's number is kept in 32 bits while the table is loaded.
 const ROWS_MAX: u64 = 100_000_000;
@@ -112,6 +113,13 @@ pub struct StoreBenchArgs {
     /// Whether urgent requests go first, one run each [default: as the policy has it]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub priorities: Vec<Switch>,
+    /// Also one run with priorities for each of these fixed windows: the curve that hand-tuning
+    /// reaches
+    ///
+    /// A window is how many requests that nobody waits for may be in the device at once: 1 to
+    /// 16384, such as 4,8,16. Otherwise it is learned.
+    #[arg(long, value_name = "LIST", value_parser = depths)]
+    pub windows: Option<List>,
     /// What is read ahead of a scan, one run each [default: as the policy has it]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub read_ahead: Vec<ReadAhead>,

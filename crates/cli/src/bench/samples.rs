@@ -379,6 +379,7 @@ pub fn store_runs() -> Vec<StoreRun> {
         experiment: Experiment::Oltp,
         policy: StorePolicy::Aggressive,
         priorities: Switch::On,
+        window: None,
         read_ahead: None,
         io: IoMode::Direct,
         backend: Backend::Auto,

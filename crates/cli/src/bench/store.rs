@@ -20,6 +20,7 @@ use serde::Serialize;
 use super::{Bench, Course, Outcome, merge_runs, without_repeats};
 use crate::args::choices::{Backend, IoMode, Switch, name};
 use crate::args::common::OutputArgs;
+use crate::args::list::List;
 use crate::args::store_bench::{
     Beside, Experiment, LoadOrder, ReadAhead, StoreBenchArgs, StorePolicy,
 };
@@ -56,6 +57,8 @@ pub struct StoreBenchOptions {
     pub policies: Vec<StorePolicy>,
     /// Empty: as each policy has it.
     pub priorities: Vec<Switch>,
+    /// Beside the learned one.
+    pub windows: Vec<u32>,
     pub read_ahead: Vec<ReadAhead>,
     pub io: Vec<IoMode>,
     pub backends: Vec<Backend>,
@@ -80,6 +83,8 @@ pub struct Setting {
     pub experiment: Experiment,
     pub policy: StorePolicy,
     pub priorities: Switch,
+    /// `None`: learned, or without bound where there are no priorities.
+    pub window: Option<u32>,
     /// `None`: as the policy has it.
     pub read_ahead: Option<ReadAhead>,
     pub io: IoMode,
@@ -121,7 +126,11 @@ impl Setting {
             Switch::On => "with",
             Switch::Off => "no",
         };
-        format!("{label}, {with} priorities")
+        label.push_str(&format!(", {with} priorities"));
+        if let Some(window) = self.window {
+            label.push_str(&format!(", window {window}"));
+        }
+        label
     }
 
     /// What else goes on.
@@ -145,7 +154,7 @@ impl StoreBenchOptions {
         let mut settings = Vec::new();
         for &experiment in &self.experiments {
             for &policy in &self.policies {
-                for priorities in self.priorities_of(policy) {
+                for (priorities, window) in self.scheduling_of(policy) {
                     for read_ahead in self.read_ahead_or_none() {
                         for &io in &self.io {
                             for &backend in &self.backends {
@@ -153,6 +162,7 @@ impl StoreBenchOptions {
                                     experiment,
                                     policy,
                                     priorities,
+                                    window,
                                     read_ahead,
                                     io,
                                     backend,
@@ -167,6 +177,21 @@ impl StoreBenchOptions {
             }
         }
         settings
+    }
+
+    fn scheduling_of(&self, policy: StorePolicy) -> Vec<(Switch, Option<u32>)> {
+        let mut all = Vec::new();
+        for priorities in self.priorities_of(policy) {
+            all.push((priorities, None));
+            if priorities == Switch::On {
+                all.extend(
+                    self.windows
+                        .iter()
+                        .map(|&window| (Switch::On, Some(window))),
+                );
+            }
+        }
+        all
     }
 
     fn priorities_of(&self, policy: StorePolicy) -> Vec<Switch> {
@@ -214,6 +239,13 @@ fn threads(experiment: Experiment) -> u64 {
         Experiment::Scan | Experiment::Range | Experiment::Update => 1,
         Experiment::Commit | Experiment::Oltp => THREADS_OF_TRANSACTIONS,
     }
+}
+
+/// Within the bounds of the list's parser.
+fn windows(list: Option<List>) -> Vec<u32> {
+    list.map_or_else(Vec::new, |list| {
+        list.0.iter().map(|&it| it as u32).collect()
+    })
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -276,6 +308,7 @@ impl Bench for StoreBench {
             experiments: arguments.experiments,
             policies: arguments.policy,
             priorities: arguments.priorities,
+            windows: windows(arguments.windows),
             read_ahead: arguments.read_ahead,
             io: arguments.io,
             backends: arguments.backend,

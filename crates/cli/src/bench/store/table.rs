@@ -257,6 +257,9 @@ fn engine(setting: &Setting) -> Result<Engine, Failure> {
                 config.window = WindowConfig::Fixed(config.in_flight_max);
             });
     }
+    if let Some(window) = setting.window {
+        builder = builder.configure(move |_, config| config.window = WindowConfig::Fixed(window));
+    }
     builder.build().map_err(|error| Failure::Internal {
         message: error.to_string(),
     })

@@ -32,6 +32,22 @@ fn every_combination_is_a_run() {
 }
 
 #[test]
+fn fixed_windows_are_runs_with_priorities_beside_the_learned_one() {
+    let options = options("oltp --policy aggressive --priorities on,off --windows 4,16");
+    let settings = options.unwrap().settings();
+    let windows: Vec<_> = settings
+        .iter()
+        .map(|it| (it.priorities, it.window))
+        .collect();
+    let (on, off) = (Switch::On, Switch::Off);
+    assert_eq!(
+        windows,
+        [(on, None), (on, Some(4)), (on, Some(16)), (off, None)]
+    );
+    assert_eq!(settings[1].label(), "aggressive, with priorities, window 4");
+}
+
+#[test]
 fn read_ahead_replaces_that_of_the_policy() {
     let line = "scan --policy paper --read-ahead none,linear,random,both,logical";
     let settings = options(line).unwrap().settings();
