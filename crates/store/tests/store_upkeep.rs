@@ -56,9 +56,19 @@ fn row(id: i64, round: u64) -> iolane_store::data::Row {
     vec![id.into(), tag.into(), "group".into(), text.into()]
 }
 
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// While a check walks a store, others commit, and are not taken for damage.
 #[test]
 fn commits_go_on_during_a_check() {
+    /// Many, or checks would go on with nothing beside them.
+    const UNPURGED_MAX: u64 = 2000;
     let rig = Rig::new();
     let mut options = rig.options();
     options.purge_thread = true;
@@ -70,8 +80,16 @@ fn commits_go_on_during_a_check() {
         for thread in 0..2 {
             let (store, stop, commits) = (&store, &stop, &commits);
             scope.spawn(move || {
+                // Also when it panics: or checks would go on for nothing.
+                let _stop = SetOnDrop(stop);
                 let mut random = Random(thread);
                 while !stop.load(Ordering::Relaxed) {
+                    // Faster than purge can follow beside checks, they would fill
+                    // any space with undo, and each check would take longer.
+                    if store.statistics().unpurged > UNPURGED_MAX {
+                        std::thread::sleep(Duration::from_millis(1));
+                        continue;
+                    }
                     let mut one = store.begin();
                     let name = format!("t{}", random.below(TABLES as u64));
                     // Each has rows of its own.
@@ -86,11 +104,13 @@ fn commits_go_on_during_a_check() {
                 }
             });
         }
-        while commits.load(Ordering::Relaxed) == 0 {
+        let _stop = SetOnDrop(&stop);
+        while commits.load(Ordering::Relaxed) == 0 && !stop.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }
         // On a busy machine they may be slow for a while.
-        while checks < 20 || (during <= 5 * checks && checks < 200) {
+        let are_few = |during, checks| during <= 5 * checks && checks < 200;
+        while !stop.load(Ordering::Relaxed) && (checks < 20 || are_few(during, checks)) {
             checks += 1;
             let before = commits.load(Ordering::Relaxed);
             let report = store.check().unwrap();
@@ -98,7 +118,6 @@ fn commits_go_on_during_a_check() {
             assert!(report.is_clean(), "{:#?}", report.findings);
             assert_eq!(report.tables, TABLES as u64);
         }
-        stop.store(true, Ordering::Relaxed);
     });
     println!("{during} commits during {checks} checks");
     // Each has some 30 steps; with a single one, only two could slip through.
