@@ -69,14 +69,17 @@ fn beside<T>(
             times.extend(thread.join().expect("it panics on nothing")?);
         }
         times.sort_unstable();
-        let at = |share: f64| times.get((times.len() as f64 * share) as usize);
+        let at = |share: f64| {
+            let at = times.get((times.len() as f64 * share) as usize);
+            at.copied().unwrap_or_default()
+        };
         println!(
-            "{what}: {:.1?}, {} changes, half within {:?}, 999 of 1000 within {:?}, longest {:?}",
+            "{what}: {:.1?}, {} changes, half within {:.1?}, 999 of 1000 within {:.1?}, longest {:.1?}",
             begin.elapsed(),
             times.len(),
             at(0.5),
             at(0.999),
-            times.last()
+            times.last().copied().unwrap_or_default()
         );
         done
     })
