@@ -87,12 +87,25 @@ impl<B: Backing> System<B> {
         undone: Option<VersionName>,
         oldest: &View,
     ) -> Result<(), Error> {
+        // Whether a version from this one on has its columns, and may be seen.
+        let needs = |mut version: Option<Version>| -> Result<bool, Error> {
+            while let Some(this) = version {
+                let counts = undone != Some(this.name());
+                if counts && self.has_entry(table, index, entry, key, &this)? {
+                    return Ok(true);
+                }
+                if oldest.sees(this.trx) {
+                    break;
+                }
+                version = self.before(table, key, &this)?;
+            }
+            Ok(false)
+        };
         let _lock = self.entries.lock(index.id, entry);
         loop {
             let newest = self.newest(table, key)?;
             let name = newest.as_ref().map(Version::name);
-            let needs = self.needs_entry(table, index, entry, key, undone, oldest, newest);
-            match needs {
+            match needs(newest) {
                 Ok(true) => return Ok(()),
                 Ok(false) => break,
                 Err(error) => {
@@ -107,32 +120,6 @@ impl<B: Backing> System<B> {
         }
         index.tree.remove(&self.backing, entry)?;
         Ok(())
-    }
-
-    /// Whether one of the versions from this one on has an entry's columns, and
-    /// may be seen.
-    #[expect(clippy::too_many_arguments, reason = "those of who removes it")]
-    fn needs_entry(
-        &self,
-        table: &Table,
-        index: &SecondaryIndex,
-        entry: &[u8],
-        key: &[u8],
-        undone: Option<VersionName>,
-        oldest: &View,
-        mut version: Option<Version>,
-    ) -> Result<bool, Error> {
-        while let Some(this) = version {
-            let counts = undone != Some(this.name());
-            if counts && self.has_entry(table, index, entry, key, &this)? {
-                return Ok(true);
-            }
-            if oldest.sees(this.trx) {
-                break;
-            }
-            version = self.before(table, key, &this)?;
-        }
-        Ok(false)
     }
 
     pub(crate) fn has_entry(
