@@ -64,7 +64,7 @@ pub fn run(
         pause(times.warm_up, session)?;
     }
     let begin = Instant::now() + warm_up;
-    let witness = Witness::start(&table.path(), begin).map_err(unstarted)?;
+    let witness = Witness::start(&table.path(), &session.paths, begin).map_err(unstarted)?;
     let slice = slice_of(times.runtime);
     let work = Work {
         store: &store,

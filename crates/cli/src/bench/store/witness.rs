@@ -21,6 +21,7 @@ use super::timeline::GAP_NS;
 use crate::bench::load::nanoseconds;
 use crate::sys::affinity::{allowed_processors, stay_on};
 use crate::sys::timer_slack::set_timer_slack_ns;
+use crate::system::{DeviceNumber, SystemPaths, whole_disk};
 
 /// Between two looks: 10 us of a processor each.
 const LOOK: Duration = Duration::from_millis(1);
@@ -62,11 +63,9 @@ impl Stalls {
 
     /// Counts gaps, and tells whose they are.
     pub fn explain(&self, gaps: &Spans) -> Gaps {
-        let left = |gap: (u64, u64), stalls: &[&Option<Spans>]| {
-            let stalls = stalls.iter().filter_map(|spans| spans.as_ref());
-            left_of(gap, stalls.flatten().copied().collect())
-        };
         let (disk, machine) = (&self.disk, &self.machine);
+        let of_disk = disjoint(disk.iter().flatten());
+        let of_both = disjoint(disk.iter().chain(machine).flatten());
         let mut counts = Gaps {
             above_10_ms: gaps.len() as u64,
             disk: disk.as_ref().map(|_| 0),
@@ -76,9 +75,9 @@ impl Stalls {
         for &gap in gaps {
             let length_ns = gap.1 - gap.0;
             counts.longest_ns = counts.longest_ns.max(length_ns);
-            if left(gap, &[disk]) <= GAP_NS {
+            if left_of(gap, &of_disk) <= GAP_NS {
                 counts.disk = counts.disk.map(|count| count + 1);
-            } else if left(gap, &[disk, machine]) <= GAP_NS {
+            } else if left_of(gap, &of_both) <= GAP_NS {
                 counts.machine = counts.machine.map(|count| count + 1);
             } else {
                 counts.longest_own_ns = counts.longest_own_ns.max(length_ns);
@@ -88,16 +87,29 @@ impl Stalls {
     }
 }
 
-/// How long a time is without what these, which may overlap, have of it.
-fn left_of((from, to): (u64, u64), mut stalls: Spans) -> u64 {
-    stalls.retain(|stall| stall.0 < to && from < stall.1);
+/// The same times, in order and without what overlaps.
+fn disjoint<'a>(stalls: impl Iterator<Item = &'a (u64, u64)>) -> Spans {
+    let mut stalls: Spans = stalls.copied().collect();
     stalls.sort_unstable();
-    let (mut at, mut left) = (from, 0);
-    for (stall_from, stall_to) in stalls {
-        left += stall_from.saturating_sub(at);
-        at = at.max(stall_to);
-    }
-    left + to.saturating_sub(at)
+    stalls.dedup_by(|next, before| {
+        let overlaps = next.0 <= before.1;
+        if overlaps {
+            before.1 = before.1.max(next.1);
+        }
+        overlaps
+    });
+    stalls
+}
+
+/// How long a time is without what these have of it, which are in order and do
+/// not overlap.
+fn left_of((from, to): (u64, u64), stalls: &[(u64, u64)]) -> u64 {
+    let first = stalls.partition_point(|stall| stall.1 <= from);
+    let within = stalls[first..].iter().take_while(|stall| stall.0 < to);
+    let taken: u64 = within
+        .map(|stall| stall.1.min(to) - stall.0.max(from))
+        .sum();
+    to - from - taken
 }
 
 /// Looks, from its start until it is asked what it saw.
@@ -111,7 +123,7 @@ impl Witness {
     ///
     /// # Errors
     /// When the kernel gives no thread.
-    pub fn start(directory: &Path, begin: Instant) -> io::Result<Witness> {
+    pub fn start(directory: &Path, paths: &SystemPaths, begin: Instant) -> io::Result<Witness> {
         let mut witness = Witness {
             stop: Arc::default(),
             threads: Vec::new(),
@@ -122,7 +134,7 @@ impl Witness {
             // On any.
             places.push(None);
         }
-        let mut disk = Disk::below(directory);
+        let mut disk = Disk::below(directory, paths);
         for place in places {
             let (disk, stopped) = (disk.take(), Arc::clone(&witness.stop));
             let watch = move || {
@@ -223,17 +235,11 @@ struct Counted {
 }
 
 impl Disk {
-    fn below(directory: &Path) -> Option<Disk> {
-        let dev = fs::metadata(directory).ok()?.dev();
-        let (major, minor) = (libc::major(dev), libc::minor(dev));
-        let link = format!("/sys/dev/block/{major}:{minor}");
-        let mut folder = fs::canonicalize(link).ok()?;
-        // A partition's folder lies inside its disk's and has this file.
-        if folder.join("partition").exists() {
-            folder.pop();
-        }
+    fn below(directory: &Path, paths: &SystemPaths) -> Option<Disk> {
+        let number = DeviceNumber::from_raw(fs::metadata(directory).ok()?.dev());
+        let stat = paths.block(&whole_disk(paths, number)?).join("stat");
         Some(Disk {
-            counts: File::open(folder.join("stat")).ok()?,
+            counts: File::open(stat).ok()?,
             text: [0; 512],
         })
     }
@@ -313,8 +319,8 @@ mod tests {
 
     #[test]
     fn overlapping_stalls_count_once() {
-        let stalls = vec![(5, 9), (7, 12), (0, 2), (30, 40)];
-        assert_eq!(left_of((1, 20), stalls), 3 + 8);
+        let stalls = disjoint([(5, 9), (7, 12), (0, 2), (30, 40)].iter());
+        assert_eq!(left_of((1, 20), &stalls), 3 + 8);
     }
 
     #[test]
@@ -368,8 +374,9 @@ mod tests {
     #[test]
     fn the_disk_below_a_directory_has_counts_if_it_is_one() {
         // Neither /proc nor what is below it.
-        assert!(Disk::below(Path::new("/proc")).is_none());
-        let witness = Witness::start(Path::new("/proc"), Instant::now()).unwrap();
+        let (paths, proc) = (SystemPaths::default(), Path::new("/proc"));
+        assert!(Disk::below(proc, &paths).is_none());
+        let witness = Witness::start(proc, &paths, Instant::now()).unwrap();
         assert_eq!(witness.end().disk, None);
     }
 }
