@@ -20,7 +20,6 @@ use serde::Serialize;
 use super::{Bench, Course, Outcome, merge_runs, without_repeats};
 use crate::args::choices::{Backend, IoMode, Switch, name};
 use crate::args::common::OutputArgs;
-use crate::args::list::List;
 use crate::args::store_bench::{
     Beside, Experiment, LoadOrder, ReadAhead, StoreBenchArgs, StorePolicy,
 };
@@ -58,7 +57,7 @@ pub struct StoreBenchOptions {
     /// Empty: as each policy has it.
     pub priorities: Vec<Switch>,
     /// Beside the learned one.
-    pub windows: Vec<u32>,
+    pub windows: Vec<u64>,
     pub read_ahead: Vec<ReadAhead>,
     pub io: Vec<IoMode>,
     pub backends: Vec<Backend>,
@@ -84,7 +83,7 @@ pub struct Setting {
     pub policy: StorePolicy,
     pub priorities: Switch,
     /// `None`: learned, or without bound where there are no priorities.
-    pub window: Option<u32>,
+    pub window: Option<u64>,
     /// `None`: as the policy has it.
     pub read_ahead: Option<ReadAhead>,
     pub io: IoMode,
@@ -179,7 +178,7 @@ impl StoreBenchOptions {
         settings
     }
 
-    fn scheduling_of(&self, policy: StorePolicy) -> Vec<(Switch, Option<u32>)> {
+    fn scheduling_of(&self, policy: StorePolicy) -> Vec<(Switch, Option<u64>)> {
         let mut all = Vec::new();
         for priorities in self.priorities_of(policy) {
             all.push((priorities, None));
@@ -239,13 +238,6 @@ fn threads(experiment: Experiment) -> u64 {
         Experiment::Scan | Experiment::Range | Experiment::Update => 1,
         Experiment::Commit | Experiment::Oltp => THREADS_OF_TRANSACTIONS,
     }
-}
-
-/// Within the bounds of the list's parser.
-fn windows(list: Option<List>) -> Vec<u32> {
-    list.map_or_else(Vec::new, |list| {
-        list.0.iter().map(|&it| it as u32).collect()
-    })
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -308,7 +300,7 @@ impl Bench for StoreBench {
             experiments: arguments.experiments,
             policies: arguments.policy,
             priorities: arguments.priorities,
-            windows: windows(arguments.windows),
+            windows: arguments.windows.map(|list| list.0).unwrap_or_default(),
             read_ahead: arguments.read_ahead,
             io: arguments.io,
             backends: arguments.backend,

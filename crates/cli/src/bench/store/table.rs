@@ -258,6 +258,7 @@ fn engine(setting: &Setting) -> Result<Engine, Failure> {
             });
     }
     if let Some(window) = setting.window {
+        let window = u32::try_from(window).unwrap_or(u32::MAX);
         builder = builder.configure(move |_, config| config.window = WindowConfig::Fixed(window));
     }
     builder.build().map_err(|error| Failure::Internal {
