@@ -74,14 +74,15 @@ fn flash_is_kept_full_and_the_foreground_is_served_at_once() {
     lanes_gains("sata-ssd", 0.08, 0.92);
 }
 
-/// The foreground waits as long as alone, and the budget is used up.
+/// The foreground waits as long as alone, and the budget is used up: but for a
+/// twentieth at most, beyond which a window a third larger is worth its latency.
 #[test]
 fn rate_limited_volumes_give_their_budget_without_their_queue() {
     lanes_gains("aws-gp3", 0.08, 0.95);
     lanes_gains("aws-gp3-16000", 0.3, 0.95);
     lanes_gains("aws-io2", 0.1, 0.94);
     lanes_gains("gcp-pd-ssd", 0.35, 0.95);
-    lanes_gains("azure-premium-ssd-p30", 0.1, 0.95);
+    lanes_gains("azure-premium-ssd-p30", 0.1, 0.94);
 }
 
 /// Where latency does not depend on what is outstanding, everything goes.

@@ -15,7 +15,9 @@
 //! rate limit, where it ends at the smallest window that reaches the limit.
 //! Comparing neighbours in time cancels a noisy neighbour's slow drift. The
 //! smaller window is the one in use, so that probing adds latency only while it
-//! lasts, and that is rare once the window has settled.
+//! lasts, and that is rare once the window has settled. At the start the larger
+//! window is twice the one in use, and becomes it at once as long as it obviously
+//! pays: a scan may last a second.
 //!
 //! The alternative, bandwidth x shortest latency (BBR's rule), is not enough on
 //! disks whose latency rises from the first request on: 50,000 reads a second
@@ -29,6 +31,9 @@ use super::shortest::Shortest;
 const MARGIN: f64 = 0.25;
 /// Ratio of the compared windows.
 const PROBE: f64 = 1.35;
+/// And at the start, when one comparison is enough for a move, until the first
+/// that does not make it obvious that there is far to go: TCP's slow start.
+const PROBE_AT_START: f64 = 2.0;
 /// A probe that brought less into flight than this (10 %) is taken as if it
 /// had brought that: the difference would be divided by nearly nothing.
 const MORE_MIN: f64 = 0.1;
@@ -237,6 +242,8 @@ pub(crate) struct Knee {
     /// Transfers below which it never falls.
     least: f64,
     window: f64,
+    /// No comparison has yet said that it is far enough.
+    starting: bool,
     phase: Phase,
     epoch: Option<Epoch>,
     /// Mean cost of a transfer of the lower levels.
@@ -272,6 +279,7 @@ impl Knee {
             target,
             least,
             window: START * least * typical,
+            starting: true,
             phase: Phase::Use,
             epoch: None,
             typical,
@@ -301,7 +309,7 @@ impl Knee {
     pub(crate) fn limit(&self) -> f64 {
         let transfers = match self.phase {
             Phase::Use => self.transfers(),
-            Phase::Probe => larger(self.transfers()),
+            Phase::Probe => self.larger(),
             Phase::Rest => self.least,
         };
         transfers * self.typical
@@ -488,6 +496,17 @@ impl Knee {
         let strictness = self.strictness(&point);
         let target = (self.target * strictness).min(self.target.max(NEARLY_FREE));
         let excess = elasticity - target;
+        if self.starting {
+            let larger = self.larger();
+            self.starting = excess > OBVIOUS;
+            if self.starting {
+                self.move_to(larger);
+            } else {
+                // Of the usual ratio from now on.
+                self.comparisons = Comparisons::default();
+            }
+            return;
+        }
         // Noise asks for more comparisons, up to all that are kept.
         let noise = NOISE_ERRORS * error;
         let beyond = |margin: f64| excess.abs() > margin.max(noise);
@@ -581,15 +600,21 @@ impl Knee {
         } else {
             (used / step_ln.exp()).min(used - whole)
         };
-        self.window = next.clamp(self.least, TRANSFERS_MAX) * self.typical;
+        self.move_to(next);
+    }
+
+    fn move_to(&mut self, transfers: f64) {
+        self.window = transfers.clamp(self.least, TRANSFERS_MAX) * self.typical;
         // What was measured at the old window says little about the new one.
         self.used = None;
         self.comparisons = Comparisons::default();
         self.slowdown = Tally::default();
     }
-}
 
-/// The window that is compared with `used`.
-fn larger(used: f64) -> f64 {
-    (used * PROBE).max(used + 1.0)
+    /// The window that is compared with the one in use.
+    fn larger(&self) -> f64 {
+        let used = self.transfers();
+        let ratio = if self.starting { PROBE_AT_START } else { PROBE };
+        (used * ratio).max(used + 1.0)
+    }
 }

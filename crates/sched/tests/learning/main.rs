@@ -191,6 +191,23 @@ fn learns_with_large_transfers() {
     learns("hypervisor", hypervisor, &[1 << 20], 0.9);
 }
 
+/// A scan of a second must not be over before the window is learned.
+#[test]
+fn most_of_it_is_learned_in_a_tenth_of_a_second() {
+    let load = Load::mix(&[16_384]);
+    let (window, best) = best_fixed(flash, &load);
+    let mut run = Run::new(config(WindowConfig::Learned), flash());
+    run.measure(&load, 0.1);
+    let learned = run.measure(&load, 0.1);
+    let report = format!(
+        "{}\n{}",
+        show(&format!("fixed {window}"), &best),
+        show("learned", &learned)
+    );
+    println!("{report}");
+    assert!(is_near(&learned, &best, 0.85), "{report}");
+}
+
 /// The load changes; one second later the window fits again.
 #[test]
 fn follows_a_change_of_load() {
