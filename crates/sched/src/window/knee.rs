@@ -155,6 +155,7 @@ pub(crate) struct Measured {
     pub elapsed_ns: f64,
     pub transfers: f64,
     pub bytes: f64,
+    pub cost: f64,
 }
 
 /// What was the case when the window had settled.
@@ -424,6 +425,7 @@ impl Knee {
             elapsed_ns,
             transfers: epoch.transfers,
             bytes: epoch.bytes,
+            cost: epoch.cost,
         })
     }
 

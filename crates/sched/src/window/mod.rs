@@ -19,9 +19,18 @@ use rate::Rate;
 pub use rate::{RateLimit, RateUnit};
 use shortest::Shortest;
 
-/// While a request that somebody waits for came this recently, the lower
-/// levels keep to the window that spares its latency.
-const FOREGROUND_LINGERS_NS: u64 = 1_000_000_000;
+/// After a request that somebody waits for, the lower levels keep to the window
+/// that spares its latency for a while. Should the next come later, it has to wait
+/// until the device has done what they filled it with. This often the time which
+/// that takes, so that it is at most 2 % of the time in any case...
+const FOREGROUND_LINGERS_DRAINS: f64 = 50.0;
+/// ... but this many times the mean time from one to the next: if they come at
+/// random, fewer than one in a hundred is later...
+const FOREGROUND_LINGERS_GAPS: f64 = 5.0;
+/// ... and no longer than this. A foreground that is too rare to be sheltered
+/// within it waits, once for each drain; a rotating disk, which takes half a
+/// second to drain, always shelters for so long.
+const FOREGROUND_LINGERS_NS_MAX: f64 = 1e9;
 /// What a doubling of the window must bring in throughput: 11 % (2^0.15) when
 /// the foreground pays for it with latency...
 const ELASTICITY_SHARED: f64 = 0.15;
@@ -66,12 +75,47 @@ pub(crate) struct Sample {
     pub lower_waiting: bool,
 }
 
+/// Whether somebody's requests come, or have just come.
+#[derive(Default)]
+struct Foreground {
+    last_ns: Option<u64>,
+    /// Moving average of the time from one to the next, none counted as longer
+    /// than what can be sheltered.
+    gap_ns: f64,
+    until_ns: u64,
+}
+
+impl Foreground {
+    fn is_active(&self, now_ns: u64) -> bool {
+        now_ns < self.until_ns
+    }
+
+    /// `drain_ns`: how long the device takes for what the lower levels fill it
+    /// with where there is no foreground.
+    fn came(&mut self, now_ns: u64, drain_ns: f64) {
+        if let Some(last_ns) = self.last_ns {
+            let gap_ns = ((now_ns - last_ns) as f64).min(FOREGROUND_LINGERS_NS_MAX);
+            self.gap_ns += (gap_ns - self.gap_ns) / 8.0;
+        }
+        self.last_ns = Some(now_ns);
+        let gaps_ns = Some(FOREGROUND_LINGERS_GAPS * self.gap_ns)
+            .filter(|&gaps_ns| gaps_ns <= FOREGROUND_LINGERS_NS_MAX)
+            .unwrap_or(0.0);
+        let lingers_ns = (FOREGROUND_LINGERS_DRAINS * drain_ns)
+            .max(gaps_ns)
+            .min(FOREGROUND_LINGERS_NS_MAX);
+        self.until_ns = now_ns + lingers_ns as u64;
+    }
+}
+
 struct Learned {
     cost: CostModel,
     shared: Knee,
     alone: Knee,
     rate: Rate,
-    foreground_ns: Option<u64>,
+    foreground: Foreground,
+    /// Throughput of the last epoch, in cost / ns.
+    throughput: Option<f64>,
     /// Moving average of what the foreground has in flight, so that the lower
     /// levels leave room for it without reacting to each of its requests: a
     /// single request sent for each that returns would cost a doorbell each.
@@ -100,8 +144,17 @@ impl Learned {
     }
 
     fn foreground_is_active(&self) -> bool {
-        self.foreground_ns
-            .is_some_and(|then| self.now_ns.saturating_sub(then) < FOREGROUND_LINGERS_NS)
+        self.foreground.is_active(self.now_ns)
+    }
+
+    /// How long the device takes for what the lower levels may fill it with
+    /// where there is no foreground. Before that was measured: as if it took
+    /// one after the other, so that at first a foreground is rather sheltered.
+    fn drain_ns(&self, service_ns: u64) -> f64 {
+        match self.throughput {
+            Some(throughput) => self.alone.limit() / throughput,
+            None => self.alone.transfers() * service_ns as f64,
+        }
     }
 
     fn knee(&self) -> &Knee {
@@ -148,17 +201,26 @@ impl Learned {
         (flight.lower_cost as f64) + typical / 2.0 < limit
     }
 
-    fn departed(&mut self, now_ns: u64, flight: &Flight, level: Level, cost: u64, bytes: u32) {
+    fn departed(
+        &mut self,
+        now_ns: u64,
+        flight: &Flight,
+        level: Level,
+        cost: u64,
+        bytes: u32,
+        service_ns: u64,
+    ) {
         let now_ns = self.latest(now_ns);
         self.rate.advance(now_ns);
         self.rate
             .departed(f64::from(bytes), level <= Level::Foreground);
         if level <= Level::Foreground {
+            let drain_ns = self.drain_ns(service_ns);
             if !self.foreground_is_active() {
                 self.alone.interrupt();
                 self.shared.interrupt();
             }
-            self.foreground_ns = Some(self.now_ns);
+            self.foreground.came(now_ns, drain_ns);
         } else {
             self.knee_mut().departed(cost as f64);
         }
@@ -191,6 +253,7 @@ impl Learned {
             },
         );
         if let Some(measured) = measured {
+            self.throughput = Some(measured.cost / measured.elapsed_ns);
             self.cost
                 .learn(measured.elapsed_ns, measured.transfers, measured.bytes);
         }
@@ -209,7 +272,8 @@ impl Window {
                 shared: Knee::new(typical, ELASTICITY_SHARED, 1.0),
                 alone: Knee::new(typical, ELASTICITY_ALONE, ALONE_TRANSFERS_MIN),
                 rate: Rate::default(),
-                foreground_ns: None,
+                foreground: Foreground::default(),
+                throughput: None,
                 foreground_cost: 0.0,
                 now_ns: 0,
             },
@@ -257,7 +321,9 @@ impl Window {
         bytes: u32,
     ) {
         if self.config == WindowConfig::Learned {
-            self.learned.departed(now_ns, flight, level, cost, bytes);
+            let service_ns = self.service_ns();
+            self.learned
+                .departed(now_ns, flight, level, cost, bytes, service_ns);
         }
     }
 
@@ -302,6 +368,33 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Comes `count` times, so far apart; returns how long it lingers then.
+    fn lingers_ms(foreground: &mut Foreground, count: u64, gap_ns: u64, drain_ns: u64) -> u64 {
+        for _ in 0..count {
+            let now_ns = foreground.last_ns.unwrap_or(0) + gap_ns;
+            foreground.came(now_ns, drain_ns as f64);
+        }
+        let until_ns = foreground.until_ns;
+        assert!(foreground.is_active(until_ns - 1) && !foreground.is_active(until_ns));
+        (until_ns - foreground.last_ns.unwrap()) / MS
+    }
+
+    #[test]
+    fn a_foreground_lingers_as_long_as_its_rate_and_the_device_make_worth_while() {
+        let mut foreground = Foreground::default();
+        // The first: fifty times what it may cost the next to come.
+        assert_eq!(lingers_ms(&mut foreground, 1, 60_000 * MS, 2 * MS), 100);
+        assert_eq!(lingers_ms(&mut foreground, 300, MS, 2 * MS), 100);
+        // Ten a second, at random, are sheltered but for one in 150.
+        assert_eq!(lingers_ms(&mut foreground, 100, 100 * MS, 2 * MS), 499);
+        // One a second is not: three quarters of the time would go to it.
+        assert_eq!(lingers_ms(&mut foreground, 100, 1_000 * MS, 2 * MS), 100);
+        // But where the device takes long, it is.
+        assert_eq!(lingers_ms(&mut foreground, 1, 1_000 * MS, 300 * MS), 1000);
+    }
 
     #[test]
     fn clocks_of_threads_that_disagree_do_no_harm() {

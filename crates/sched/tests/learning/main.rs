@@ -27,6 +27,16 @@ fn flash() -> Model {
     }
 }
 
+/// Its throughput rises up to windows that latency forbids beside a foreground.
+fn distant_hypervisor() -> Model {
+    Model::Batches {
+        doorbell_ns: 300_000,
+        announce_ns: 100_000,
+        base_ns: 8_000,
+        ns_per_byte: 0.1,
+    }
+}
+
 fn slow_flash() -> Model {
     Model::Parallel {
         units: 4,
@@ -206,6 +216,33 @@ fn most_of_it_is_learned_in_a_tenth_of_a_second() {
     );
     println!("{report}");
     assert!(is_near(&learned, &best, 0.85), "{report}");
+}
+
+/// Those who wait for something have gone: soon nothing is left free for them.
+#[test]
+fn a_foreground_that_has_gone_is_soon_forgotten() {
+    let mut load = Load::mix(&[16_384]);
+    let mut run = Run::new(config(WindowConfig::Learned), distant_hypervisor());
+    let shared = run.measure(&load, 2.0);
+    load.foreground_depth = 0;
+    run.measure(&load, 0.15);
+    let after = run.measure(&load, 0.15);
+    let long_after = run.measure(&load, 2.0);
+    let report = format!(
+        "{}\n{}\n{}",
+        show("with a foreground", &shared),
+        show("soon after", &after),
+        show("long after", &long_after)
+    );
+    println!("{report}");
+    assert!(
+        shared.bytes_per_second < 0.9 * long_after.bytes_per_second,
+        "the device does not tell the two apart: {report}"
+    );
+    assert!(
+        after.bytes_per_second > 0.95 * long_after.bytes_per_second,
+        "{report}"
+    );
 }
 
 /// The load changes; one second later the window fits again.
