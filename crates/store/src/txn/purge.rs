@@ -42,14 +42,27 @@ struct Eaten {
     head: Place,
     /// Pages before the head that are not freed yet.
     passed: Vec<PageId>,
+}
+
+/// A slot's stream.
+#[derive(Debug)]
+struct Stream {
+    eaten: Eaten,
     /// Commit numbers of the transactions that have ended, the first one first.
     ended: VecDeque<u64>,
+}
+
+impl Stream {
+    fn note(&mut self, eaten: &Eaten) {
+        self.eaten.head = eaten.head;
+        self.eaten.passed.clone_from(&eaten.passed);
+    }
 }
 
 /// What purge knows.
 #[derive(Default)]
 pub(crate) struct Purge {
-    slots: Mutex<BTreeMap<u32, Eaten>>,
+    slots: Mutex<BTreeMap<u32, Stream>>,
     /// Held by who eats; also keeps tables from being dropped.
     pub(crate) running: Mutex<()>,
     /// Transactions that have ended since the store was opened.
@@ -65,9 +78,10 @@ impl Purge {
             header: slot.header,
             head,
             passed: Vec::new(),
-            ended: VecDeque::new(),
         };
-        self.slots.lock().insert(slot.number, eaten);
+        let ended = VecDeque::new();
+        let stream = Stream { eaten, ended };
+        self.slots.lock().insert(slot.number, stream);
     }
 
     /// A slot that was there when the store was opened.
@@ -93,8 +107,8 @@ impl Purge {
 
     fn push(&self, slot: u32, number: u64) {
         let mut slots = self.slots.lock();
-        let eaten = slots.get_mut(&slot).expect("added before it is used");
-        eaten.ended.push_back(number);
+        let stream = slots.get_mut(&slot).expect("added before it is used");
+        stream.ended.push_back(number);
     }
 
     /// The transaction that owns a slot has ended. In a slot they end one after
@@ -121,7 +135,7 @@ impl Purge {
         let slots = self.slots.lock();
         let lasts = slots
             .values()
-            .filter_map(|eaten| eaten.ended.back().copied());
+            .filter_map(|stream| stream.ended.back().copied());
         lasts.max().unwrap_or_default()
     }
 
@@ -135,7 +149,7 @@ impl Purge {
         let slots = self.slots.lock();
         let firsts = slots
             .iter()
-            .filter_map(|(&slot, eaten)| eaten.ended.front().map(|&number| (slot, number)));
+            .filter_map(|(&slot, stream)| stream.ended.front().map(|&number| (slot, number)));
         firsts.min_by_key(|&(_, number)| number)
     }
 
@@ -178,7 +192,8 @@ impl<B: Backing> System<B> {
             if number >= oldest.view.ended_below {
                 break;
             }
-            let eaten = self.purge.slots.lock()[&slot].clone();
+            // Not with all that have ended, which may be many.
+            let eaten = self.purge.slots.lock()[&slot].eaten.clone();
             count += self.eat(slot, eaten, &oldest.view, limit - count)?;
         }
         self.counters
@@ -224,8 +239,7 @@ impl<B: Backing> System<B> {
             }
             let mut slots = self.purge.slots.lock();
             let known = slots.get_mut(&slot).expect("it was there before");
-            known.head = eaten.head;
-            known.passed.clone_from(&eaten.passed);
+            known.note(&eaten);
         }
         Ok(count)
     }
@@ -236,15 +250,14 @@ impl<B: Backing> System<B> {
             let mut slots = self.purge.slots.lock();
             let known = slots.get_mut(&slot).expect("it was there before");
             known.ended.pop_front();
-            known.head = eaten.head;
-            known.passed.clone_from(&eaten.passed);
+            known.note(&eaten);
             known.ended.is_empty()
         };
         if is_last || !eaten.passed.is_empty() {
             self.move_head(&mut eaten)?;
             let mut slots = self.purge.slots.lock();
             let known = slots.get_mut(&slot).expect("it was there before");
-            known.passed.clear();
+            known.eaten.passed.clear();
         }
         Ok(())
     }
