@@ -76,10 +76,12 @@ fn change(store: &Store, undo_bytes: u64) -> u64 {
 #[test]
 fn writers_do_not_outrun_purge() {
     let store = store();
-    let most = change(&store, 20 * LAG_BYTES);
+    let most = change(&store, 40 * LAG_BYTES);
     let statistics = store.statistics();
     println!("{most} bytes behind at most, {:?}", statistics.purge_waits);
-    assert!(most < 2 * LAG_BYTES, "{most}: {statistics:?}");
+    // Without a bound purge is eight times as far behind. With one, a busy machine
+    // may still let its thread wait for a while after it had nothing to eat.
+    assert!(most < 4 * LAG_BYTES, "{most}: {statistics:?}");
     assert!(store.check().unwrap().is_clean());
 }
 
