@@ -18,7 +18,8 @@ use crate::space::{SYSTEM_SPACE, SpaceStatistics};
 use crate::stream::{StreamStatistics, acting_as};
 use crate::system::{System, SystemOptions};
 use crate::torn::TornProtection;
-use crate::txn::{Durability, Error, PURGE_RECORDS, Transaction};
+use crate::txn::{Durability, Error, Transaction};
+use crate::waits::WaitStatistics;
 use iolane::{Engine, Outstanding};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +33,9 @@ const MASTER: PageId = PageId::new(SYSTEM_SPACE, 3);
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// The thread that purges looks so often whether there is something to do.
 const PURGE_INTERVAL: Duration = Duration::from_millis(100);
+/// The same when it is far behind, and only a view is in its way, perhaps that
+/// of a short transaction.
+const PURGE_INTERVAL_SHORT: Duration = Duration::from_millis(10);
 
 /// How a store is made and opened.
 ///
@@ -63,6 +67,12 @@ pub struct StoreOptions {
     /// Does a thread of the store purge what nobody can see any more? If not,
     /// call [`Store::purge`].
     pub purge_thread: bool,
+    /// Bytes of undo that the thread which purges may be behind: when it cannot
+    /// follow, those who write are held up from there on, until they are as slow
+    /// as it is. `None`: half of the pool, so that undo need not be read from
+    /// the disk to be purged. `Some(u64::MAX)`: nobody is held up, and undo grows
+    /// for as long as they go on.
+    pub purge_lag_bytes: Option<u64>,
 }
 
 impl Default for StoreOptions {
@@ -75,6 +85,7 @@ impl Default for StoreOptions {
             locks_max: 10 << 20,
             undo_slots: 128,
             purge_thread: true,
+            purge_lag_bytes: None,
         }
     }
 }
@@ -86,6 +97,7 @@ impl StoreOptions {
             lock_timeout: self.lock_timeout,
             locks_max: self.locks_max,
             undo_slots: self.undo_slots,
+            purge_lag_bytes: self.purge_lag_bytes.unwrap_or(self.pages.pool_bytes / 2),
         }
     }
 
@@ -131,8 +143,12 @@ pub struct StoreStatistics {
     pub undo_slots: u64,
     /// Transactions that have ended and whose old versions are not purged.
     pub unpurged: u64,
+    /// Bytes of undo of these.
+    pub unpurged_bytes: u64,
     /// Undo records purged.
     pub purged: u64,
+    /// Waits of those who write for purge, which could not follow them.
+    pub purge_waits: WaitStatistics,
 }
 
 /// An open store of tables. Shared by threads.
@@ -465,7 +481,9 @@ impl Store {
             locks: system.locks.held() as u64,
             undo_slots: system.slots.owned().into(),
             unpurged: system.purge.waiting() as u64,
+            unpurged_bytes: system.purge.lag.bytes(),
             purged: read(&system.counters.purged),
+            purge_waits: system.purge.lag.waits(),
         }
     }
 
@@ -503,17 +521,36 @@ fn make_master(pages: &PageStore) -> Result<(), Error> {
     Ok(pages.make_durable(pages.log().end())?)
 }
 
+/// Nobody waits for a thread that has ended, however it did.
+struct Purging<'s>(&'s System<PageStore>);
+
+impl Drop for Purging<'_> {
+    fn drop(&mut self) {
+        self.0.purge.lag.nothing_to_eat();
+    }
+}
+
 /// Until it is stopped. After an error the next round tries again; a store that
 /// has failed tells whoever uses it.
 fn work(system: &System<PageStore>, stop: &AtomicBool, purges: bool) {
     let mut synced = Instant::now();
     let mut durable = Lsn::default();
+    let _purging = Purging(system);
+    let lag = &system.purge.lag;
     while !stop.load(Ordering::Acquire) {
-        system.purge.wait(PURGE_INTERVAL);
+        // Not after it had to break off.
+        if !lag.is_behind() {
+            let is_far = purges && lag.is_large();
+            system.purge.wait(if is_far {
+                PURGE_INTERVAL_SHORT
+            } else {
+                PURGE_INTERVAL
+            });
+        }
         while purges
             && !stop.load(Ordering::Acquire)
             && synced.elapsed() < SYNC_INTERVAL
-            && system.purge(PURGE_RECORDS).is_ok_and(|count| count > 0)
+            && system.purge_round().is_ok_and(|count| count > 0)
         {}
         if synced.elapsed() >= SYNC_INTERVAL {
             synced = Instant::now();

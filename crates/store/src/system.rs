@@ -21,6 +21,8 @@ pub(crate) struct SystemOptions {
     pub(crate) locks_max: usize,
     /// Transactions that may write at a time.
     pub(crate) undo_slots: u32,
+    /// Bytes of undo that purge may be behind before writers are held up.
+    pub(crate) purge_lag_bytes: u64,
 }
 
 /// Numbers of what has happened since the store was opened.
@@ -86,12 +88,12 @@ impl<B: Backing> System<B> {
             .max(says.slots.len() as u32)
             .clamp(1, slots_max);
         let slots = Slots::new(master, says.undo, undo_slots);
-        let purge = Purge::default();
+        let purge = Purge::new(options.purge_lag_bytes);
         let mut found: Vec<(Slot, u64)> = Vec::with_capacity(says.slots.len());
         for (number, &header) in says.slots.iter().enumerate() {
             let active = read_header(&backing, header)?.active;
-            let slot = slots.adopt(&backing, number as u32, header)?;
-            purge.adopt(&backing, &slot)?;
+            let mut slot = slots.adopt(&backing, number as u32, header)?;
+            purge.adopt(&backing, &mut slot)?;
             found.push((slot, active));
         }
         let active = found

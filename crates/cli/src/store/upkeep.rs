@@ -139,6 +139,8 @@ struct Stats {
     log_end: u64,
     checkpoint: u64,
     pool_frames: u64,
+    /// As it was opened.
+    unpurged_bytes: u64,
     torn_pages: TornPagesDocument,
 }
 
@@ -171,6 +173,7 @@ struct RecoveryDocument {
 pub fn stats(arguments: StatsArgs, session: &Session) -> Result<String, Failure> {
     let directory = &arguments.open.directory;
     let store = open::open(&arguments.open, session)?;
+    let unpurged_bytes = store.statistics().unpurged_bytes;
     let mut tables = Vec::new();
     for schema in store.tables() {
         let rows = match arguments.rows {
@@ -201,6 +204,7 @@ pub fn stats(arguments: StatsArgs, session: &Session) -> Result<String, Failure>
         log_end: counters.pages.log_end.0,
         checkpoint: counters.pages.checkpoint.0,
         pool_frames: counters.pages.pool.frames,
+        unpurged_bytes,
         torn_pages: TornPagesDocument::of(&store),
     };
     open::close(store)?;

@@ -21,11 +21,13 @@
 //! | `write`, `change_range` | insert, update, delete; the rows of a range |
 //! | `secondary` | entries of secondary indexes |
 //! | `rollback`, `purge` | undoing; taking away what nobody sees |
+//! | `lag` | how far purge is behind, and what writers pay for that |
 //! | `locks` | row locks, deadlocks |
 
 mod change;
 mod change_range;
 mod error;
+mod lag;
 pub mod locks;
 mod purge;
 mod range;

@@ -7,6 +7,7 @@
 //! repeated after a crash; the head in the slot's header moves when pages are
 //! freed, or all is eaten.
 
+use super::lag::Lag;
 use super::version::{Version, VersionRef};
 use super::{Error, View};
 use crate::access::{MiniTransaction, Pages, PagesError};
@@ -22,8 +23,9 @@ use crate::undo::record::{Body, Change, FREEING, KIND_AT, Record, reference_at};
 use crate::undo::{HEAD_AT, Place, Slot, Step, read_header, step};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Undo pages that one mini-transaction frees.
 const PAGES_FREED_MAX: usize = 16;
@@ -42,65 +44,98 @@ struct Eaten {
     head: Place,
     /// Pages before the head that are not freed yet.
     passed: Vec<PageId>,
+}
+
+/// A slot's stream.
+#[derive(Debug)]
+struct Stream {
+    eaten: Eaten,
     /// Commit numbers of the transactions that have ended, the first one first.
     ended: VecDeque<u64>,
 }
 
+impl Stream {
+    fn note(&mut self, eaten: &Eaten) {
+        self.eaten.head = eaten.head;
+        self.eaten.passed.clone_from(&eaten.passed);
+    }
+}
+
 /// What purge knows.
-#[derive(Default)]
 pub(crate) struct Purge {
-    slots: Mutex<BTreeMap<u32, Eaten>>,
+    slots: Mutex<BTreeMap<u32, Stream>>,
     /// Held by who eats; also keeps tables from being dropped.
     pub(crate) running: Mutex<()>,
     /// Transactions that have ended since the store was opened.
     ended: AtomicU64,
     bell: Mutex<bool>,
     rung: Condvar,
+    pub(crate) lag: Lag,
 }
 
 impl Purge {
+    /// No slots yet. Writers are held up once purge is so many bytes of undo
+    /// behind.
+    pub(crate) fn new(lag_bytes_max: u64) -> Purge {
+        Purge {
+            slots: Mutex::default(),
+            running: Mutex::new(()),
+            ended: AtomicU64::new(0),
+            bell: Mutex::new(false),
+            rung: Condvar::new(),
+            lag: Lag::new(lag_bytes_max),
+        }
+    }
+
     /// A new slot, whose stream begins at a place.
     pub(crate) fn add(&self, slot: &Slot, head: Place) {
         let eaten = Eaten {
             header: slot.header,
             head,
             passed: Vec::new(),
-            ended: VecDeque::new(),
         };
-        self.slots.lock().insert(slot.number, eaten);
+        let ended = VecDeque::new();
+        let stream = Stream { eaten, ended };
+        self.slots.lock().insert(slot.number, stream);
     }
 
     /// A slot that was there when the store was opened.
-    pub(crate) fn adopt<P: Pages>(&self, pages: &P, slot: &Slot) -> Result<(), PagesError> {
+    pub(crate) fn adopt<P: Pages>(&self, pages: &P, slot: &mut Slot) -> Result<(), PagesError> {
         let head = read_header(pages, slot.header)?.head;
         self.add(slot, head);
         let mut place = head;
         loop {
-            match step(pages, slot.header.space, place)? {
+            let (next, ended) = match step(pages, slot.header.space, place)? {
                 Step::End => return Ok(()),
-                Step::NextPage(page) => place = Place::begin_of(page),
+                Step::NextPage(page) => (Place::begin_of(page), None),
                 Step::Record { bytes, next } => {
-                    if let Some(Body::End { number, .. }) =
-                        Record::decode(&bytes).map(|record| record.body)
-                    {
-                        self.push(slot.number, number);
+                    match Record::decode(&bytes).map(|record| record.body) {
+                        Some(Body::End { number, .. }) => (next, Some(number)),
+                        _ => (next, None),
                     }
-                    place = next;
                 }
+            };
+            slot.bytes += place.bytes_to(next, pages.page_bytes());
+            if let Some(number) = ended {
+                self.push(slot, number);
             }
+            place = next;
         }
     }
 
-    fn push(&self, slot: u32, number: u64) {
+    fn push(&self, slot: &mut Slot, number: u64) {
+        // First, as it may be eaten at once.
+        self.lag.came(mem::take(&mut slot.bytes));
         let mut slots = self.slots.lock();
-        let eaten = slots.get_mut(&slot).expect("added before it is used");
-        eaten.ended.push_back(number);
+        let stream = slots.get_mut(&slot.number);
+        let stream = stream.expect("added before it is used");
+        stream.ended.push_back(number);
     }
 
     /// The transaction that owns a slot has ended. In a slot they end one after
     /// the other.
-    pub(crate) fn ended(&self, slot: &Slot, number: u64) {
-        self.push(slot.number, number);
+    pub(crate) fn ended(&self, slot: &mut Slot, number: u64) {
+        self.push(slot, number);
         let ended = self.ended.fetch_add(1, Ordering::Relaxed);
         if ended.is_multiple_of(ENDED_BEFORE_WAKING) {
             self.wake();
@@ -121,7 +156,7 @@ impl Purge {
         let slots = self.slots.lock();
         let lasts = slots
             .values()
-            .filter_map(|eaten| eaten.ended.back().copied());
+            .filter_map(|stream| stream.ended.back().copied());
         lasts.max().unwrap_or_default()
     }
 
@@ -135,7 +170,7 @@ impl Purge {
         let slots = self.slots.lock();
         let firsts = slots
             .iter()
-            .filter_map(|(&slot, eaten)| eaten.ended.front().map(|&number| (slot, number)));
+            .filter_map(|(&slot, stream)| stream.ended.front().map(|&number| (slot, number)));
         firsts.min_by_key(|&(_, number)| number)
     }
 
@@ -163,7 +198,22 @@ impl<B: Backing> System<B> {
         self.purge_held(&running, limit)
     }
 
-    /// The same by who holds [`Purge::running`].
+    /// A round of the thread that purges. Whether it could have eaten more holds
+    /// writers up, or lets them go.
+    pub(crate) fn purge_round(&self) -> Result<usize, Error> {
+        let running = self.purge.running.lock();
+        let begin = Instant::now();
+        let eaten = self.purge_held(&running, PURGE_RECORDS);
+        match eaten {
+            Ok(count) if count >= PURGE_RECORDS => {
+                self.purge.lag.round(count as u64, begin.elapsed());
+            }
+            _ => self.purge.lag.nothing_to_eat(),
+        }
+        eaten
+    }
+
+    /// The same as [`purge`](Self::purge) by who holds [`Purge::running`].
     pub(crate) fn purge_held(
         &self,
         _running: &MutexGuard<'_, ()>,
@@ -178,7 +228,8 @@ impl<B: Backing> System<B> {
             if number >= oldest.view.ended_below {
                 break;
             }
-            let eaten = self.purge.slots.lock()[&slot].clone();
+            // Not with all that have ended, which may be many.
+            let eaten = self.purge.slots.lock()[&slot].eaten.clone();
             count += self.eat(slot, eaten, &oldest.view, limit - count)?;
         }
         self.counters
@@ -198,6 +249,8 @@ impl<B: Backing> System<B> {
         let space = self.slots.space();
         let mut count = 0;
         while count < limit {
+            let begin = eaten.head;
+            let mut is_end = false;
             match step(&self.backing, space, eaten.head)? {
                 Step::End => {
                     return Err(PagesError::Unreadable {
@@ -214,18 +267,19 @@ impl<B: Backing> System<B> {
                     }
                 }
                 Step::Record { bytes, next } => {
-                    let is_end = self.eat_record(&bytes, eaten.head, oldest)?;
+                    is_end = self.eat_record(&bytes, eaten.head, oldest)?;
                     eaten.head = next;
                     count += 1;
-                    if is_end {
-                        return self.eaten_whole(slot, eaten).map(|()| count);
-                    }
                 }
+            }
+            let went = begin.bytes_to(eaten.head, self.backing.page_bytes());
+            self.purge.lag.went(went);
+            if is_end {
+                return self.eaten_whole(slot, eaten).map(|()| count);
             }
             let mut slots = self.purge.slots.lock();
             let known = slots.get_mut(&slot).expect("it was there before");
-            known.head = eaten.head;
-            known.passed.clone_from(&eaten.passed);
+            known.note(&eaten);
         }
         Ok(count)
     }
@@ -236,15 +290,14 @@ impl<B: Backing> System<B> {
             let mut slots = self.purge.slots.lock();
             let known = slots.get_mut(&slot).expect("it was there before");
             known.ended.pop_front();
-            known.head = eaten.head;
-            known.passed.clone_from(&eaten.passed);
+            known.note(&eaten);
             known.ended.is_empty()
         };
         if is_last || !eaten.passed.is_empty() {
             self.move_head(&mut eaten)?;
             let mut slots = self.purge.slots.lock();
             let known = slots.get_mut(&slot).expect("it was there before");
-            known.passed.clear();
+            known.eaten.passed.clear();
         }
         Ok(())
     }

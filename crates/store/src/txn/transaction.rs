@@ -1,5 +1,6 @@
 //! A transaction's life.
 
+use super::lag::PAID_TOGETHER;
 use super::locks::{LockError, LockMode, LockName, TrxId, TrxLocks};
 use super::version::RollPointer;
 use super::{Error, OpenView};
@@ -292,6 +293,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
         let (number, lsn) = system.append_end(writer.trx, &mut writer.slot, true)?;
         self.ended = true;
         let writer = self.writer.take().expect("looked at above");
+        let unpaid = writer.slot.unpaid;
         system.slots.give_back(writer.slot);
         // If that fails it stays invisible: nobody knows what is on disk.
         match durability {
@@ -301,7 +303,22 @@ impl<'s, B: Backing> Transaction<'s, B> {
         }
         system.views.end(writer.trx, number);
         system.counters.committed.fetch_add(1, Ordering::Relaxed);
+        // Nobody waits for it any more, nor does purge for its view.
+        drop(writer.locks);
+        drop(self);
+        system.pay_at_end(unpaid);
         Ok(())
+    }
+
+    /// Pays for what it has made, if that is much. The thread holds no latch,
+    /// gate or mutex.
+    pub(super) fn pay_on_the_way(&mut self) {
+        if let Some(writer) = &mut self.writer
+            && writer.slot.unpaid >= PAID_TOGETHER
+        {
+            let records = std::mem::take(&mut writer.slot.unpaid);
+            self.system.pay(records);
+        }
     }
 
     /// Undoes all its changes.

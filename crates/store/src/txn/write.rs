@@ -138,7 +138,7 @@ impl<B: Backing> Transaction<'_, B> {
             .as_mut()
             .expect("rows are planned by who writes");
         let view = &self.view.as_ref().expect("opened with the lock").view;
-        let _changing = system.gate.read();
+        let changing = system.gate.read();
         for row in &mut changes.planned {
             system.put_away(writer, table, row)?;
         }
@@ -160,6 +160,8 @@ impl<B: Backing> Transaction<'_, B> {
             left = rest;
         }
         changes.planned.clear();
+        drop(changing);
+        self.pay_on_the_way();
         Ok(())
     }
 

@@ -22,6 +22,10 @@ pub(crate) struct Slot {
     tail: Place,
     /// The owner's last record that is not undone.
     pub(crate) last: RollPointer,
+    /// Bytes of the stream that the owner's records take.
+    pub(crate) bytes: u64,
+    /// Records that the owner has made and not [paid](crate::txn) for.
+    pub(crate) unpaid: u64,
 }
 
 /// Room for more records: what is left of a page, and of pages to come.
@@ -61,6 +65,8 @@ pub(crate) struct Appending<'s> {
     /// Where the next one goes.
     tail: Place,
     last: RollPointer,
+    stream_bytes: u64,
+    records: u64,
 }
 
 /// What was appended; [`Slot::appended`] takes note of it.
@@ -68,6 +74,8 @@ pub(crate) struct Appending<'s> {
 pub(crate) struct Appended {
     tail: Place,
     last: RollPointer,
+    stream_bytes: u64,
+    records: u64,
 }
 
 #[derive(Default)]
@@ -125,6 +133,8 @@ impl Slots {
             header,
             tail: says.tail,
             last: says.last,
+            bytes: 0,
+            unpaid: 0,
         })
     }
 
@@ -161,8 +171,10 @@ impl Slots {
     }
 
     /// Takes a slot back.
-    pub(crate) fn give_back(&self, slot: Slot) {
+    pub(crate) fn give_back(&self, mut slot: Slot) {
         debug_assert!(slot.last.is_none());
+        debug_assert_eq!(slot.bytes, 0, "purge was told");
+        slot.unpaid = 0;
         self.state.lock().free.push(slot);
         self.given_back.notify_one();
     }
@@ -193,6 +205,8 @@ impl Slots {
                 header,
                 tail,
                 last: RollPointer::NONE,
+                bytes: 0,
+                unpaid: 0,
             })
         })?;
         Ok(slot)
@@ -235,6 +249,8 @@ impl Slot {
             begin: self.tail,
             tail: self.tail,
             last: self.last,
+            stream_bytes: 0,
+            records: 0,
         }
     }
 
@@ -242,6 +258,8 @@ impl Slot {
     pub(crate) fn appended(&mut self, appended: Appended) {
         self.tail = appended.tail;
         self.last = appended.last;
+        self.bytes += appended.stream_bytes;
+        self.unpaid += appended.records;
     }
 
     /// Says in the header, which is latched, that `previous` is the last record
@@ -274,6 +292,8 @@ impl Appending<'_> {
         record.encode(&mut self.bytes);
         self.last = self.tail.pointer();
         self.tail.offset += bytes as u16;
+        self.stream_bytes += bytes as u64;
+        self.records += 1;
         self.last
     }
 
@@ -292,8 +312,12 @@ impl Appending<'_> {
         says.extend(self.tail.encode());
         let (offset, bytes) = (ACTIVE_AT, &says[..]);
         mini.apply(self.slot.header, &Op::Patch { offset, bytes });
-        let tail = self.tail;
-        Appended { tail, last }
+        Appended {
+            tail: self.tail,
+            last,
+            stream_bytes: self.stream_bytes,
+            records: self.records,
+        }
     }
 
     fn page(&self) -> PageId {
@@ -330,7 +354,9 @@ impl Appending<'_> {
                 bytes: &new.page.to_le_bytes(),
             },
         );
-        self.tail = Place::begin_of(new.page);
-        self.begin = self.tail;
+        let begin = Place::begin_of(new.page);
+        self.stream_bytes += self.tail.bytes_to(begin, mini.page(old).len());
+        self.tail = begin;
+        self.begin = begin;
     }
 }

@@ -24,6 +24,16 @@ impl Place {
         }
     }
 
+    /// Bytes of the stream from here to what comes next, in the same page or at
+    /// the begin of another: what is left free of this one counts, and the head
+    /// of the next.
+    pub(crate) fn bytes_to(self, next: Place, page_bytes: usize) -> u64 {
+        if next.page == self.page {
+            return u64::from(next.offset - self.offset);
+        }
+        page_bytes as u64 - u64::from(self.offset) + u64::from(next.offset)
+    }
+
     pub(crate) fn pointer(self) -> RollPointer {
         RollPointer::new(self.page, self.offset)
     }

@@ -90,6 +90,11 @@ pub struct StoreCounts {
     /// The same for room in the log.
     pub log_waits: u64,
     pub log_wait_ns: u64,
+    /// The same for purge, which could not follow.
+    pub purge_waits: u64,
+    pub purge_wait_ns: u64,
+    /// Undo that was not purged at the end; over repetitions, the most.
+    pub unpurged_bytes: u64,
 }
 
 impl StoreCounts {
@@ -104,6 +109,9 @@ impl StoreCounts {
         self.frame_wait_ns += other.frame_wait_ns;
         self.log_waits += other.log_waits;
         self.log_wait_ns += other.log_wait_ns;
+        self.purge_waits += other.purge_waits;
+        self.purge_wait_ns += other.purge_wait_ns;
+        self.unpurged_bytes = self.unpurged_bytes.max(other.unpurged_bytes);
     }
 }
 

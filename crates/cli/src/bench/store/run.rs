@@ -326,6 +326,8 @@ impl Watch<'_> {
 }
 
 fn counts(before: &StoreStatistics, after: &StoreStatistics) -> StoreCounts {
+    let (waits_before, waits_after) = (before.purge_waits, after.purge_waits);
+    let unpurged_bytes = after.unpurged_bytes;
     let (before, after) = (&before.pages, &after.pages);
     StoreCounts {
         pages_read: after.pool.reads - before.pool.reads,
@@ -338,5 +340,8 @@ fn counts(before: &StoreStatistics, after: &StoreStatistics) -> StoreCounts {
         frame_wait_ns: after.frame_waits.total_ns - before.frame_waits.total_ns,
         log_waits: after.log_waits.count - before.log_waits.count,
         log_wait_ns: after.log_waits.total_ns - before.log_waits.total_ns,
+        purge_waits: waits_after.count - waits_before.count,
+        purge_wait_ns: waits_after.total_ns - waits_before.total_ns,
+        unpurged_bytes,
     }
 }

@@ -4,6 +4,7 @@ mod basics;
 mod check;
 mod damage;
 mod histories;
+mod lag;
 mod model;
 mod recovery;
 
@@ -90,6 +91,7 @@ pub(super) fn options() -> SystemOptions {
         lock_timeout: Duration::from_secs(20),
         locks_max: 100_000,
         undo_slots: 8,
+        purge_lag_bytes: u64::MAX,
     }
 }
 
@@ -160,6 +162,9 @@ pub(super) fn all(transaction: &mut Transaction<'_, TestPages>) -> Vec<Row> {
 /// Purges until nothing is left to be purged.
 pub(super) fn purge_all(system: &System<TestPages>) {
     while system.purge(1000).unwrap() > 0 {}
+    if system.purge.waiting() == 0 {
+        assert_eq!(system.purge.lag.bytes(), 0, "all of it is eaten");
+    }
     assert_clean(system);
 }
 
