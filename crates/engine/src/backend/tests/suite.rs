@@ -70,12 +70,12 @@ fn a_full_file_system_gives_a_short_write_first(subject: &Subject) {
         fills_up(&full, &full.scratch().buffered(), BLOCKS);
         return;
     };
-    let path = subject.scratch().path.clone();
+    let scratch = subject.scratch();
+    let path = scratch.path.clone();
     let subject = subject.clone();
     // The mount is seen by this thread alone, and goes with it.
     let mounted = thread::spawn(move || {
         let dir = path.parent().expect("a directory");
-        std::fs::create_dir_all(dir).expect("a directory");
         if let Err(error) = fixture::mount_private_tmpfs(dir, BLOCKS * BLOCK) {
             iolane_testing::skipped(format_args!("no tmpfs of our own: {error}"));
             return;
