@@ -74,8 +74,8 @@ fn flash_is_kept_full_and_the_foreground_is_served_at_once() {
     lanes_gains("sata-ssd", 0.08, 0.92);
 }
 
-/// The foreground waits as long as alone, and the budget is used up: but for a
-/// twentieth at most, beyond which a window a third larger is worth its latency.
+/// The foreground waits as long as alone, and the budget is used up: but for 6 %
+/// at most, beyond which a window a third larger is worth its latency.
 #[test]
 fn rate_limited_volumes_give_their_budget_without_their_queue() {
     lanes_gains("aws-gp3", 0.08, 0.95);

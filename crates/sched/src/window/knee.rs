@@ -155,7 +155,8 @@ pub(crate) struct Measured {
     pub elapsed_ns: f64,
     pub transfers: f64,
     pub bytes: f64,
-    pub cost: f64,
+    /// In cost / ns.
+    pub throughput: f64,
 }
 
 /// What was the case when the window had settled.
@@ -425,7 +426,7 @@ impl Knee {
             elapsed_ns,
             transfers: epoch.transfers,
             bytes: epoch.bytes,
-            cost: epoch.cost,
+            throughput: point.throughput,
         })
     }
 
@@ -499,10 +500,9 @@ impl Knee {
         let target = (self.target * strictness).min(self.target.max(NEARLY_FREE));
         let excess = elasticity - target;
         if self.starting {
-            let larger = self.larger();
             self.starting = excess > OBVIOUS;
             if self.starting {
-                self.move_to(larger);
+                self.move_to(self.larger());
             } else {
                 // Of the usual ratio from now on.
                 self.comparisons = Comparisons::default();

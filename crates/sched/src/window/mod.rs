@@ -21,11 +21,11 @@ use shortest::Shortest;
 
 /// After a request that somebody waits for, the lower levels keep to the window
 /// that spares its latency for a while. Should the next come later, it has to wait
-/// until the device has done what they filled it with. This often the time which
-/// that takes, so that it is at most 2 % of the time in any case...
+/// until the device has done what they filled it with: so many times what that
+/// takes, so that such waits are 2 % of the time at the most...
 const FOREGROUND_LINGERS_DRAINS: f64 = 50.0;
-/// ... but this many times the mean time from one to the next: if they come at
-/// random, fewer than one in a hundred is later...
+/// ... but at least this many times the mean time from one to the next: if they
+/// come at random, fewer than one in a hundred is later...
 const FOREGROUND_LINGERS_GAPS: f64 = 5.0;
 /// ... and no longer than this. A foreground that is too rare to be sheltered
 /// within it waits, once for each drain; a rotating disk, which takes half a
@@ -109,6 +109,7 @@ impl Foreground {
 }
 
 struct Learned {
+    service: Shortest,
     cost: CostModel,
     shared: Knee,
     alone: Knee,
@@ -125,7 +126,6 @@ struct Learned {
 
 pub(crate) struct Window {
     config: WindowConfig,
-    service: Shortest,
     learned: Learned,
 }
 
@@ -150,11 +150,15 @@ impl Learned {
     /// How long the device takes for what the lower levels may fill it with
     /// where there is no foreground. Before that was measured: as if it took
     /// one after the other, so that at first a foreground is rather sheltered.
-    fn drain_ns(&self, service_ns: u64) -> f64 {
+    fn drain_ns(&self) -> f64 {
         match self.throughput {
             Some(throughput) => self.alone.limit() / throughput,
-            None => self.alone.transfers() * service_ns as f64,
+            None => self.alone.transfers() * self.service_ns() as f64,
         }
+    }
+
+    fn service_ns(&self) -> u64 {
+        self.service.get().unwrap_or(SERVICE_NS_START)
     }
 
     fn knee(&self) -> &Knee {
@@ -201,21 +205,13 @@ impl Learned {
         (flight.lower_cost as f64) + typical / 2.0 < limit
     }
 
-    fn departed(
-        &mut self,
-        now_ns: u64,
-        flight: &Flight,
-        level: Level,
-        cost: u64,
-        bytes: u32,
-        service_ns: u64,
-    ) {
+    fn departed(&mut self, now_ns: u64, flight: &Flight, level: Level, cost: u64, bytes: u32) {
         let now_ns = self.latest(now_ns);
         self.rate.advance(now_ns);
         self.rate
             .departed(f64::from(bytes), level <= Level::Foreground);
         if level <= Level::Foreground {
-            let drain_ns = self.drain_ns(service_ns);
+            let drain_ns = self.drain_ns();
             if !self.foreground_is_active() {
                 self.alone.interrupt();
                 self.shared.interrupt();
@@ -227,8 +223,9 @@ impl Learned {
         self.foreground_cost += (flight.urgent_cost as f64 - self.foreground_cost) / 64.0;
     }
 
-    fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample, service_ns: u64) {
+    fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample) {
         let now_ns = self.latest(now_ns);
+        let service_ns = self.service_ns();
         let bytes = f64::from(sample.bytes);
         if bytes > 0.0 {
             self.rate
@@ -253,7 +250,7 @@ impl Learned {
             },
         );
         if let Some(measured) = measured {
-            self.throughput = Some(measured.cost / measured.elapsed_ns);
+            self.throughput = Some(measured.throughput);
             self.cost
                 .learn(measured.elapsed_ns, measured.transfers, measured.bytes);
         }
@@ -266,8 +263,8 @@ impl Window {
         let typical = cost::UNIT;
         Window {
             config,
-            service: Shortest::new(),
             learned: Learned {
+                service: Shortest::new(),
                 cost,
                 shared: Knee::new(typical, ELASTICITY_SHARED, 1.0),
                 alone: Knee::new(typical, ELASTICITY_ALONE, ALONE_TRANSFERS_MIN),
@@ -321,21 +318,19 @@ impl Window {
         bytes: u32,
     ) {
         if self.config == WindowConfig::Learned {
-            let service_ns = self.service_ns();
-            self.learned
-                .departed(now_ns, flight, level, cost, bytes, service_ns);
+            self.learned.departed(now_ns, flight, level, cost, bytes);
         }
     }
 
     /// Notes that a transfer has ended; `flight` is without it.
     pub(crate) fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample) {
         if sample.ok && sample.bytes > 0 {
-            self.service
+            self.learned
+                .service
                 .add(now_ns, now_ns.saturating_sub(sample.dispatched_ns));
         }
         if self.config == WindowConfig::Learned {
-            let service_ns = self.service_ns();
-            self.learned.completed(now_ns, flight, sample, service_ns);
+            self.learned.completed(now_ns, flight, sample);
         }
     }
 
@@ -349,7 +344,7 @@ impl Window {
 
     /// The shortest latency seen lately.
     pub(crate) fn service_ns(&self) -> u64 {
-        self.service.get().unwrap_or(SERVICE_NS_START)
+        self.learned.service_ns()
     }
 
     pub(crate) fn state(&self) -> WindowState {
@@ -390,7 +385,7 @@ mod tests {
         assert_eq!(lingers_ms(&mut foreground, 300, MS, 2 * MS), 100);
         // Ten a second, at random, are sheltered but for one in 150.
         assert_eq!(lingers_ms(&mut foreground, 100, 100 * MS, 2 * MS), 499);
-        // One a second is not: three quarters of the time would go to it.
+        // One a second is not: nearly all of the time would go to it.
         assert_eq!(lingers_ms(&mut foreground, 100, 1_000 * MS, 2 * MS), 100);
         // But where the device takes long, it is.
         assert_eq!(lingers_ms(&mut foreground, 1, 1_000 * MS, 300 * MS), 1000);

@@ -98,11 +98,23 @@ fn show(name: &str, measured: &Measured) -> String {
 /// After one second of learning: at least this part of the throughput, and at
 /// most one and a half times the latency, of the best that a hand can find.
 fn learns(name: &str, model: fn() -> Model, sizes: &[u32], least: f64) {
+    learns_within(1.0, 2.0, name, model, sizes, least);
+}
+
+/// The same after so many seconds of learning, in the seconds after them.
+fn learns_within(
+    seconds: f64,
+    then: f64,
+    name: &str,
+    model: fn() -> Model,
+    sizes: &[u32],
+    least: f64,
+) {
     let load = Load::mix(sizes);
     let (window, best) = best_fixed(model, &load);
     let mut run = Run::new(config(WindowConfig::Learned), model());
-    run.measure(&load, 1.0);
-    let learned = run.measure(&load, 2.0);
+    run.measure(&load, seconds);
+    let learned = run.measure(&load, then);
     let report = format!(
         "{name} {sizes:?}\n  {}\n  {}\n  window {:.1}",
         show(&format!("fixed {window}"), &best),
@@ -204,18 +216,7 @@ fn learns_with_large_transfers() {
 /// A scan of a second must not be over before the window is learned.
 #[test]
 fn most_of_it_is_learned_in_a_tenth_of_a_second() {
-    let load = Load::mix(&[16_384]);
-    let (window, best) = best_fixed(flash, &load);
-    let mut run = Run::new(config(WindowConfig::Learned), flash());
-    run.measure(&load, 0.1);
-    let learned = run.measure(&load, 0.1);
-    let report = format!(
-        "{}\n{}",
-        show(&format!("fixed {window}"), &best),
-        show("learned", &learned)
-    );
-    println!("{report}");
-    assert!(is_near(&learned, &best, 0.85), "{report}");
+    learns_within(0.1, 0.1, "flash", flash, &[16_384], 0.85);
 }
 
 /// Those who wait for something have gone: soon nothing is left free for them.

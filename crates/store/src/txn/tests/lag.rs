@@ -11,13 +11,17 @@ fn system() -> System<TestPages> {
         purge_lag_bytes: LAG_BYTES,
         ..options()
     });
+    fill(&system);
+    system
+}
+
+fn fill(system: &System<TestPages>) {
     system.create_table(&schema()).unwrap();
-    let mut one = Transaction::begin(&system);
+    let mut one = Transaction::begin(system);
     for id in 0..10 {
         one.insert("t", row(id, None, "group", "text")).unwrap();
     }
     one.commit().unwrap();
-    system
 }
 
 /// One transaction with so many changes.
@@ -95,12 +99,7 @@ fn nobody_waits_for_what_a_view_keeps() {
 fn what_is_behind_is_known_when_a_store_is_opened() {
     let rig = Rig::new(small(12));
     let (system, _) = rig.open_with(options());
-    system.create_table(&schema()).unwrap();
-    let mut one = Transaction::begin(&system);
-    for id in 0..10 {
-        one.insert("t", row(id, None, "group", "text")).unwrap();
-    }
-    one.commit().unwrap();
+    fill(&system);
     for _ in 0..100 {
         change(&system, 7);
     }
