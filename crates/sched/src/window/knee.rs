@@ -24,6 +24,7 @@
 //! at 52 us alone make 2.6 in flight, where such a disk was measured to do half
 //! of that rate.
 
+use super::comparisons::{Comparisons, Point, Tally};
 use super::shortest::Shortest;
 
 /// How far a mean must be from the target before the window moves, in parts
@@ -34,12 +35,6 @@ const PROBE: f64 = 1.35;
 /// And at the start, when one comparison is enough for a move, until the first
 /// that does not make it obvious that there is far to go: TCP's slow start.
 const PROBE_AT_START: f64 = 2.0;
-/// A probe that brought less into flight than this (10 %) is taken as if it
-/// had brought that: the difference would be divided by nearly nothing.
-const MORE_MIN: f64 = 0.1;
-/// Standard error of the mean of the middle half beside that of the mean of all,
-/// of normal values.
-const MIDDLE_ERROR: f64 = 1.09;
 /// Ratio of a move, as logarithm: 1.35 at the most. Halved at each turn, down to
 /// 1.05, and doubled when it goes the same way for the third time.
 const STEP_LN_MAX: f64 = 0.3;
@@ -48,9 +43,8 @@ const STEP_LN_MIN: f64 = 0.05;
 const STEP_LN_OBVIOUS: f64 = 0.14;
 /// Moves the same way after which it is under way, not about there.
 const UNDER_WAY: u32 = 3;
-/// Comparisons before a move, at the least, and the latest that count.
+/// Comparisons before a move, at the least.
 const COMPARISONS_MIN: usize = 3;
-const COMPARISONS_MAX: usize = 24;
 /// Fewer are enough if what they say is this far off.
 const OBVIOUS: f64 = 0.4;
 const OBVIOUS_COMPARISONS: usize = 2;
@@ -140,16 +134,6 @@ pub(crate) struct Completed {
     pub urgent: bool,
 }
 
-/// What an epoch says about its window: throughput in cost / ns, and cost in
-/// flight on average.
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    throughput: f64,
-    in_flight: f64,
-    /// Mean latency of what somebody waited for, if there was any.
-    urgent_latency_ns: Option<f64>,
-}
-
 /// One finished epoch, for the cost model.
 pub(crate) struct Measured {
     pub elapsed_ns: f64,
@@ -165,75 +149,6 @@ struct Calm {
     throughput: f64,
     typical: f64,
     changed_epochs: u32,
-}
-
-/// What the latest comparisons at one window gave. The middle half counts: a
-/// device that stalls now and then would otherwise be judged by whose epoch the
-/// stall fell into.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    values: [f64; COMPARISONS_MAX],
-    count: usize,
-    next: usize,
-}
-
-impl Tally {
-    fn add(&mut self, value: f64) {
-        self.values[self.next] = value;
-        self.next = (self.next + 1) % COMPARISONS_MAX;
-        self.count = (self.count + 1).min(COMPARISONS_MAX);
-    }
-
-    /// Mean of the middle half.
-    fn middle(&self) -> f64 {
-        let (values, quarter) = self.sorted();
-        let middle = &values[quarter..self.count - quarter];
-        middle.iter().sum::<f64>() / (middle.len().max(1) as f64)
-    }
-
-    /// Of the middle, as if values were normal without the outliers: the middle
-    /// half of those is 1.35 standard deviations wide.
-    fn standard_error(&self) -> f64 {
-        if self.count < 2 {
-            return f64::INFINITY;
-        }
-        let (values, quarter) = self.sorted();
-        let width = values[self.count - 1 - quarter] - values[quarter];
-        width / 1.35 * MIDDLE_ERROR / (self.count as f64).sqrt()
-    }
-
-    fn sorted(&self) -> ([f64; COMPARISONS_MAX], usize) {
-        let mut values = self.values;
-        values[..self.count].sort_unstable_by(f64::total_cmp);
-        (values, self.count / 4)
-    }
-}
-
-/// What probes brought at one window, as logarithms of ratios.
-#[derive(Clone, Copy, Debug, Default)]
-struct Comparisons {
-    throughput: Tally,
-    in_flight: Tally,
-}
-
-impl Comparisons {
-    fn add(&mut self, used: Point, probed: Point) {
-        self.throughput
-            .add((probed.throughput / used.throughput).ln());
-        self.in_flight.add((probed.in_flight / used.in_flight).ln());
-    }
-
-    fn count(&self) -> usize {
-        self.throughput.count
-    }
-
-    /// And its standard error. The ratio of what both are in the middle: ratios
-    /// of single comparisons, which are mostly noise, have no mean to speak of.
-    fn elasticity(&self) -> (f64, f64) {
-        let more = self.in_flight.middle().max(MORE_MIN);
-        let elasticity = (self.throughput.middle() / more).clamp(-1.0, 1.5);
-        (elasticity, self.throughput.standard_error() / more)
-    }
 }
 
 /// The learning window, in units of cost.

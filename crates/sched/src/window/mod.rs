@@ -1,10 +1,11 @@
 //! How much may be in flight, learned while running.
 //!
 //! Three parts: [`cost`] weighs what a transfer costs the device, [`knee`]
-//! finds how much cost in flight is enough, [`rate`] recognises a
-//! volume with a budget. This file puts them together and says what they mean
-//! for each level.
+//! finds how much cost in flight is enough by [`comparisons`], [`rate`]
+//! recognises a volume with a budget. This file knows whether there is a
+//! foreground, puts them together and says what they mean for each level.
 
+mod comparisons;
 pub(crate) mod cost;
 mod knee;
 mod rate;
