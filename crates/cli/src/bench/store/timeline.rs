@@ -83,8 +83,7 @@ impl Diary {
         }
     }
 
-    pub fn record(&mut self, began: Instant, pulse: &Pulse) {
-        let now = Instant::now();
+    pub fn record(&mut self, began: Instant, now: Instant, pulse: &Pulse) {
         self.record_at(now, now.saturating_duration_since(began));
         pulse.beat(now);
     }
@@ -92,8 +91,8 @@ impl Diary {
     fn record_at(&mut self, now: Instant, latency: Duration) {
         self.latency_ns.saturating_record(nanoseconds(latency));
         if self.marks.len() < MARKS_MAX {
-            let slice =
-                now.saturating_duration_since(self.begin).as_nanos() / self.slice.as_nanos().max(1);
+            let since_ns = nanoseconds(now.saturating_duration_since(self.begin));
+            let slice = since_ns / nanoseconds(self.slice).max(1);
             let us = u32::try_from(latency.as_micros()).unwrap_or(u32::MAX);
             self.marks.push((slice as u32, us));
         }
