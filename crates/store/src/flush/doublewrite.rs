@@ -441,7 +441,7 @@ fn fill_head(head: &mut [u8], sequence: u64, batch: &[Outgoing]) {
 }
 
 fn is_sealed(page: &[u8]) -> bool {
-    get_u32(page, 0) == crc32c::crc32c(&page[4..])
+    get_u32(page, 0) == crc_fast::crc32_iscsi(&page[4..])
 }
 
 fn slot_offset(number: usize, page_bytes: usize) -> u64 {

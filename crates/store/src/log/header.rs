@@ -51,7 +51,7 @@ impl Header {
         block[32..40].copy_from_slice(&self.count.to_le_bytes());
         block[40..48].copy_from_slice(&self.checkpoint.0.to_le_bytes());
         block[48..52].copy_from_slice(&self.chain.to_le_bytes());
-        let checksum = crc32c::crc32c(&block[16..64]);
+        let checksum = crc_fast::crc32_iscsi(&block[16..64]);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
     }
 
@@ -62,7 +62,7 @@ impl Header {
         if block[..8] != MAGIC {
             return Ok(None);
         }
-        if u32_at(12) != crc32c::crc32c(&block[16..64]) {
+        if u32_at(12) != crc_fast::crc32_iscsi(&block[16..64]) {
             return Ok(None);
         }
         let version = u32_at(8);

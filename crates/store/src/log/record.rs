@@ -14,6 +14,7 @@
 //! the same length.
 
 use crate::ids::Lsn;
+use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes in front of the payload.
 pub(super) const HEAD: usize = 12;
@@ -24,7 +25,11 @@ pub(super) fn checksum(start: Lsn, chain: u32, payload: &[u8]) -> u32 {
     head[..8].copy_from_slice(&start.0.to_le_bytes());
     head[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     head[12..].copy_from_slice(&chain.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c(&head), payload)
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(&head);
+    digest.update(payload);
+    // Of 32 bits.
+    digest.finalize() as u32
 }
 
 /// The bytes in front of the payload.

@@ -119,7 +119,7 @@ pub fn set_lsn(page: &mut [u8], lsn: Lsn) {
 
 /// Makes it ready to be written.
 pub fn seal(page: &mut [u8]) {
-    let checksum = crc32c::crc32c(&page[4..]);
+    let checksum = crc_fast::crc32_iscsi(&page[4..]);
     page[..4].copy_from_slice(&checksum.to_le_bytes());
 }
 
@@ -152,7 +152,7 @@ pub fn check(page: &[u8], expected: PageId) -> Result<(), PageFault> {
     if stored == 0 && page.iter().all(|&byte| byte == 0) {
         return Ok(());
     }
-    let computed = crc32c::crc32c(&page[4..]);
+    let computed = crc_fast::crc32_iscsi(&page[4..]);
     if stored != computed {
         return Err(PageFault::Checksum { stored, computed });
     }

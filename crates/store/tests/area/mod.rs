@@ -29,7 +29,7 @@ fn batch(head: &[u8]) -> Batch {
 }
 
 fn is_whole(head: &[u8]) -> bool {
-    header::get_u32(head, 0) == crc32c::crc32c(&head[4..])
+    header::get_u32(head, 0) == crc_fast::crc32_iscsi(&head[4..])
 }
 
 /// What the lists of all slots name.

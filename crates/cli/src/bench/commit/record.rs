@@ -9,6 +9,8 @@
 //! the log, which never begins anew, so that a record of an earlier round
 //! through the file is not taken for a current one.
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 pub const HEADER_BYTES: usize = 24;
 
 /// Who committed, and which commit of that thread it was.
@@ -50,10 +52,11 @@ pub fn decode(bytes: &[u8], lsn: u64) -> Option<Tag> {
 }
 
 fn sum(record: &[u8]) -> u32 {
-    let mut sum = crc32fast::Hasher::new();
+    let mut sum = Digest::new(CrcAlgorithm::Crc32Iscsi);
     sum.update(&record[0..4]);
     sum.update(&record[8..]);
-    sum.finalize()
+    // Of 32 bits.
+    sum.finalize() as u32
 }
 
 #[cfg(test)]
