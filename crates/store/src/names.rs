@@ -3,10 +3,8 @@
 //! Their contents go through the engine; making, renaming and removing them is
 //! the directory's business, which the engine knows nothing of.
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use std::fmt::Debug;
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -104,10 +102,10 @@ impl Names for SystemNames {
         let mut options = fs::OpenOptions::new();
         options.create(true).truncate(false).write(true);
         let file = options.open(directory.join(LOCK_FILE))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(file))),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
         }
     }
 }
