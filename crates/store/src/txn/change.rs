@@ -24,6 +24,8 @@ pub(super) struct Planned {
     /// Entries that it needs and the version before has not, with the position
     /// of their index.
     pub(super) entries: Vec<(usize, Vec<u8>)>,
+    /// It has the same entries as the version before, which is not deleted.
+    pub(super) entries_stay: bool,
 }
 
 /// What a statement is about to change, and has changed.
@@ -57,6 +59,7 @@ impl Planned {
             table: 0,
             key: &self.key,
             change: self.change,
+            entries_stayed: self.entries_stay,
             before: (self.change != Change::Insert).then_some(as_long),
         };
         body.record_bytes()
@@ -182,6 +185,7 @@ impl<B: Backing> System<B> {
                         table: table.id,
                         key: &row.key,
                         change,
+                        entries_stayed: row.entries_stay,
                         before: VersionRef::decode(&before),
                     };
                     let roll = records.push(&mut leaf.mini, trx, body);
@@ -270,6 +274,7 @@ fn find_spot<M: MiniTransaction>(
         table: 0,
         key: &row.key,
         change,
+        entries_stayed: row.entries_stay,
         before,
     };
     if !fits(body.record_bytes()) {

@@ -328,22 +328,23 @@ impl<B: Backing> System<B> {
         if record.undone {
             return Ok(false);
         }
-        let (table, key, change, before) = match record.body {
+        let (table, key, change, entries_stayed, before) = match record.body {
             Body::End { .. } => return Ok(true),
             Body::Long { .. } => return Ok(false),
             Body::Row {
                 table,
                 key,
                 change,
+                entries_stayed,
                 before,
-            } => (table, key, change, before),
+            } => (table, key, change, entries_stayed, before),
         };
         // Of a dropped table nothing is left to be taken away.
         let (Ok(table), Some(before)) = (self.catalog.by_id(table), before) else {
             return Ok(false);
         };
         let _changing = self.gate.read();
-        if !before.is_deleted() && !record.freeing {
+        if !before.is_deleted() && !entries_stayed && !record.freeing {
             self.eat_entries(&table, key, &before.to_version(), oldest)?;
         }
         if change == Change::Delete {

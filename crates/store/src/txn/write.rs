@@ -91,6 +91,8 @@ impl<B: Backing> Transaction<'_, B> {
             flags: if row.is_some() { 0 } else { DELETED },
             payload: payload.unwrap_or_default(),
             entries: entries.into_iter().enumerate().collect(),
+            // Where there are indexes, the row is looked at before it is known.
+            entries_stay: false,
         };
         self.lock(table.id, &planned.key)?;
         self.look();
@@ -113,6 +115,7 @@ impl<B: Backing> Transaction<'_, B> {
                     planned
                         .entries
                         .retain(|(index, entry)| *entry != old[*index]);
+                    planned.entries_stay = row.is_some() && planned.entries.is_empty();
                 }
             }
         }

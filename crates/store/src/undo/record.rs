@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 2 | length of the record |
-//! | 1 | kind; bit 7: undone, bit 6: its long value is being freed |
+//! | 1 | kind; bit 7: undone, bit 6: its long value is being freed, bit 5: index entries stayed |
 //! | 8 | transaction |
 //! | 8 | where its previous record is |
 //! | | as the kind says |
@@ -26,6 +26,9 @@ use crate::txn::version::{RollPointer, VersionRef};
 pub(crate) const UNDONE: u8 = 0x80;
 /// Purge has begun to free the pages of the long value of the version before.
 pub(crate) const FREEING: u8 = 0x40;
+/// The new version has the same index entries as the one before: with that one
+/// none goes, and purge needs to look at neither indexes nor row.
+pub(crate) const ENTRIES_STAYED: u8 = 0x20;
 /// Where the kind stands in a record.
 pub(crate) const KIND_AT: usize = 2;
 const HEAD_BYTES: usize = 19;
@@ -58,6 +61,8 @@ pub(crate) enum Body<'a> {
         table: u64,
         key: &'a [u8],
         change: Change,
+        /// The new version has the same index entries as the one before.
+        entries_stayed: bool,
         /// `None` for an insert.
         before: Option<VersionRef<'a>>,
     },
@@ -113,6 +118,7 @@ impl<'a> Record<'a> {
                 table,
                 key,
                 change,
+                entries_stayed,
                 before,
             } => {
                 out.extend(table.to_le_bytes());
@@ -121,11 +127,12 @@ impl<'a> Record<'a> {
                 if let Some(before) = before {
                     before.encode(out);
                 }
-                match change {
+                let kind = match change {
                     Change::Insert => INSERT,
                     Change::Update => UPDATE,
                     Change::Delete => DELETE,
-                }
+                };
+                kind | if entries_stayed { ENTRIES_STAYED } else { 0 }
             }
             Body::Long { table, value } => {
                 out.extend(table.to_le_bytes());
@@ -154,7 +161,7 @@ impl<'a> Record<'a> {
             return None;
         }
         let rest = &bytes[HEAD_BYTES..];
-        let kind = bytes[KIND_AT] & !(UNDONE | FREEING);
+        let kind = bytes[KIND_AT] & !(UNDONE | FREEING | ENTRIES_STAYED);
         let body = match kind {
             INSERT | UPDATE | DELETE => {
                 let change = match kind {
@@ -173,6 +180,7 @@ impl<'a> Record<'a> {
                     table: get_u64(head, 0),
                     key,
                     change,
+                    entries_stayed: bytes[KIND_AT] & ENTRIES_STAYED != 0,
                     before,
                 }
             }
@@ -221,11 +229,19 @@ mod tests {
             table: 5,
             key: b"key",
             change,
+            entries_stayed: false,
             before,
         };
         let bodies = [
             row(Change::Insert, None),
             row(Change::Update, Some(before)),
+            Body::Row {
+                table: 5,
+                key: b"key",
+                change: Change::Update,
+                entries_stayed: true,
+                before: Some(before),
+            },
             row(Change::Delete, Some(before)),
             Body::Long { table: 5, value },
             Body::End {

@@ -394,6 +394,34 @@ fn an_undo_record_in_an_older_ones_place_is_not_that_one() {
 }
 
 #[test]
+fn purge_looks_at_a_row_only_where_an_index_entry_may_go() {
+    for (changed, looks) in [
+        (row(7, Some(7), "group", "changed"), false),
+        (row(7, Some(7), "changed", "text"), true),
+        (row(7, None, "group", "text"), true),
+    ] {
+        let options = MemoryOptions {
+            miss_one_in: 0,
+            ..small(1)
+        };
+        let system = Rig::new(options).open();
+        system.create_table(&schema()).unwrap();
+        let mut one = Transaction::begin(&system);
+        for id in 0..40 {
+            one.insert("t", row(id, Some(id), "group", "text")).unwrap();
+        }
+        one.commit().unwrap();
+        purge_all(&system);
+        let mut one = Transaction::begin(&system);
+        assert!(one.update("t", changed).unwrap());
+        one.commit().unwrap();
+        let root = system.catalog.table("t").unwrap().rows.root;
+        system.backing.pages.make_unreadable(root.page);
+        assert_eq!(system.purge(10).is_err(), looks);
+    }
+}
+
+#[test]
 fn purge_leaves_nothing_behind() {
     let system = filled(7);
     let pages_before = pages_of_table(&system);
