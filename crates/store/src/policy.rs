@@ -30,6 +30,8 @@ pub enum Role {
     Backup,
     /// Pages read to see whether they are in order.
     Check,
+    /// Undo that has left memory, read to be purged.
+    Purge,
     /// Pages read and written before the store is open.
     Recovery,
     /// Making, growing and opening files.
@@ -38,7 +40,7 @@ pub enum Role {
 
 impl Role {
     /// How many there are.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 13;
     /// All of them.
     pub const ALL: [Role; Role::COUNT] = [
         Role::Log,
@@ -51,6 +53,7 @@ impl Role {
         Role::Bulk,
         Role::Backup,
         Role::Check,
+        Role::Purge,
         Role::Recovery,
         Role::Space,
     ];
@@ -73,6 +76,7 @@ impl Role {
             Role::Bulk => "bulk",
             Role::Backup => "backup",
             Role::Check => "check",
+            Role::Purge => "purge",
             Role::Recovery => "recovery",
             Role::Space => "space",
         }
@@ -86,7 +90,9 @@ impl Role {
             Role::Log => Level::Critical,
             Role::Read | Role::Recovery | Role::Space => Level::Foreground,
             Role::Scan | Role::Index | Role::Guess | Role::Preflush => Level::Prefetch,
-            Role::Checkpoint | Role::Bulk | Role::Backup | Role::Check => Level::Background,
+            Role::Checkpoint | Role::Bulk | Role::Backup | Role::Check | Role::Purge => {
+                Level::Background
+            }
         }
     }
 }
@@ -176,9 +182,14 @@ impl IoPolicy {
     }
 
     /// Does a thread that acts for this role stand back behind queries, for
-    /// pages, frames and room in the log?
-    pub(crate) fn stands_back(&self, role: Role) -> bool {
+    /// pages?
+    pub(crate) fn waits_quietly(&self, role: Role) -> bool {
         self.level(role) > self.level(Role::Read)
+    }
+
+    /// And for frames and room in the log? Purge makes room.
+    pub(crate) fn stands_back(&self, role: Role) -> bool {
+        role != Role::Purge && self.waits_quietly(role)
     }
 }
 

@@ -72,7 +72,8 @@ fn a_bulk_transaction_reads_in_the_background() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut options = StoreOptions::default();
     options.pages.pool_bytes = 2 << 20;
-    // Purge reads as queries do, and as much as it comes to before it is counted.
+    // Purge looks at indexes as queries do, and at as many as it comes to before
+    // they are counted.
     options.purge_thread = false;
     let store = Store::create(directory.path().join("store"), &options).unwrap();
     let schema = TableSchema::new("t")
@@ -116,5 +117,48 @@ fn a_bulk_transaction_reads_in_the_background() {
             .map(|&role| did.role(role).total().read.requests)
             .sum();
         assert_eq!(others, 0, "{number}");
+    }
+}
+
+/// Purge reads undo that has left memory behind all others, until writers wait
+/// for it.
+#[test]
+fn purge_reads_in_the_background_until_writers_wait_for_it() {
+    for (lag_bytes, background) in [(u64::MAX, true), (0, false)] {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let mut options = StoreOptions::default();
+        options.pages.pool_bytes = 2 << 20;
+        options.purge_thread = false;
+        options.purge_lag_bytes = Some(lag_bytes);
+        let store = Store::create(directory.path().join("store"), &options).unwrap();
+        let schema = TableSchema::new("t")
+            .column("id", ColumnType::Integer)
+            .column("payload", ColumnType::Blob)
+            .primary_key(["id"]);
+        store.create_table(&schema).unwrap();
+        let row = |id: i64, byte: u8| vec![id.into(), Value::Blob(vec![byte; 1000])];
+        store
+            .bulk_load("t", (0..ROWS).map(|id| row(id, 1)))
+            .unwrap();
+        let mut transaction = store.begin();
+        for id in 0..ROWS {
+            assert!(transaction.update("t", row(id, 2)).unwrap());
+        }
+        transaction.commit().unwrap();
+        let before = store.ledger();
+        while store.purge(1000).unwrap() > 0 {}
+        let did = store.ledger().since(&before);
+        // The older half of undo had to leave memory for the younger.
+        let (purge, read) = (did.role(Role::Purge), did.role(Role::Read));
+        let own = purge.levels[Level::Background.index()].read.requests;
+        assert_eq!(purge.total().read.requests, own);
+        let query = read.total().read.requests;
+        let [as_expected, otherwise] = if background {
+            [own, query]
+        } else {
+            [query, own]
+        };
+        assert!(as_expected >= 50, "{lag_bytes}: {as_expected}");
+        assert!(otherwise <= 20, "{lag_bytes}: {otherwise}");
     }
 }

@@ -20,7 +20,7 @@ impl Pool {
     /// promoted.
     pub(crate) fn load(&self, id: PageId) -> Result<(), PagesError> {
         let role = acting();
-        if self.files.policy.stands_back(role) {
+        if self.files.policy.waits_quietly(role) {
             self.load_quietly(id, role)
         } else {
             self.load_at_once(id, role)

@@ -16,6 +16,8 @@ use crate::backing::Backing;
 use crate::ids::PageId;
 use crate::overflow::OverflowRef;
 use crate::page::Op;
+use crate::policy::Role;
+use crate::stream::acting_as;
 use crate::system::System;
 use crate::table::Table;
 use crate::tree::{Decision, ModifyError, Reserve};
@@ -246,21 +248,21 @@ impl<B: Backing> System<B> {
         oldest: &View,
         limit: usize,
     ) -> Result<usize, Error> {
-        let space = self.slots.space();
         let mut count = 0;
         while count < limit {
             let begin = eaten.head;
             let mut is_end = false;
-            match step(&self.backing, space, eaten.head)? {
+            match self.step_to_eat(eaten.head)? {
                 Step::End => {
                     return Err(PagesError::Unreadable {
-                        page: PageId::new(space, eaten.head.page),
+                        page: PageId::new(self.slots.space(), eaten.head.page),
                         reason: "a stream of undo records ends within a transaction".to_owned(),
                     }
                     .into());
                 }
                 Step::NextPage(page) => {
-                    eaten.passed.push(PageId::new(space, eaten.head.page));
+                    let passed = PageId::new(self.slots.space(), eaten.head.page);
+                    eaten.passed.push(passed);
                     eaten.head = Place::begin_of(page);
                     if eaten.passed.len() == PAGES_FREED_MAX {
                         self.move_head(&mut eaten)?;
@@ -282,6 +284,13 @@ impl<B: Backing> System<B> {
             known.note(&eaten);
         }
         Ok(count)
+    }
+
+    /// What is to be eaten next. Undo that has left memory is read for it as
+    /// nobody's need, until writers are held up: nothing is locked meanwhile.
+    fn step_to_eat(&self, place: Place) -> Result<Step, PagesError> {
+        let _background = (!self.purge.lag.is_large()).then(|| acting_as(Role::Purge));
+        step(&self.backing, self.slots.space(), place)
     }
 
     /// Notes that a transaction has been eaten.
