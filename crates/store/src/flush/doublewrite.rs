@@ -125,7 +125,7 @@ impl Doublewrite {
                 known: VERSION,
             });
         }
-        if !is_sealed(&page)
+        if !header::is_sealed(&page)
             || get_u32(&page, 16) as usize != page_bytes
             || get_u32(&page, 20) as usize != BATCH_PAGES
         {
@@ -381,7 +381,7 @@ impl Doublewrite {
 impl Slot {
     fn parse(page: &[u8]) -> Slot {
         let count = get_u32(page, 16) as usize;
-        if page[4..8] != BATCH_MAGIC || count > BATCH_PAGES || !is_sealed(page) {
+        if page[4..8] != BATCH_MAGIC || count > BATCH_PAGES || !header::is_sealed(page) {
             return Slot::default();
         }
         let pages = page[LIST..].chunks_exact(ENTRY).take(count);
@@ -438,10 +438,6 @@ fn fill_head(head: &mut [u8], sequence: u64, batch: &[Outgoing]) {
         entry[8..].copy_from_slice(&header::lsn(page).0.to_le_bytes());
     }
     header::seal(head);
-}
-
-fn is_sealed(page: &[u8]) -> bool {
-    get_u32(page, 0) == crc_fast::crc32_iscsi(&page[4..])
 }
 
 fn slot_offset(number: usize, page_bytes: usize) -> u64 {

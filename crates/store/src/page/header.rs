@@ -117,10 +117,20 @@ pub fn set_lsn(page: &mut [u8], lsn: Lsn) {
     page[16..24].copy_from_slice(&lsn.0.to_le_bytes());
 }
 
+/// What its first four bytes say of the others, once it is sealed.
+fn checksum(page: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(&page[4..])
+}
+
 /// Makes it ready to be written.
 pub fn seal(page: &mut [u8]) {
-    let checksum = crc_fast::crc32_iscsi(&page[4..]);
+    let checksum = checksum(page);
     page[..4].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Whether it is as it was sealed.
+pub fn is_sealed(page: &[u8]) -> bool {
+    get_u32(page, 0) == checksum(page)
 }
 
 /// What is wrong with a page that was read.
@@ -152,7 +162,7 @@ pub fn check(page: &[u8], expected: PageId) -> Result<(), PageFault> {
     if stored == 0 && page.iter().all(|&byte| byte == 0) {
         return Ok(());
     }
-    let computed = crc_fast::crc32_iscsi(&page[4..]);
+    let computed = checksum(page);
     if stored != computed {
         return Err(PageFault::Checksum { stored, computed });
     }

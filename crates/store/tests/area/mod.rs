@@ -28,10 +28,6 @@ fn batch(head: &[u8]) -> Batch {
     }
 }
 
-fn is_whole(head: &[u8]) -> bool {
-    header::get_u32(head, 0) == crc_fast::crc32_iscsi(&head[4..])
-}
-
 /// What the lists of all slots name.
 pub fn copies(area: &[u8]) -> impl Iterator<Item = PageId> {
     let heads = SLOTS.map(|slot| batch(&area[slot * PAGE..][..PAGE]));
@@ -56,7 +52,7 @@ pub fn phase(mut read: impl FnMut(usize) -> Vec<u8>) -> Phase {
     let written = |head: &[u8]| head.iter().any(|byte| *byte != 0);
     if heads
         .iter()
-        .any(|(_, head)| written(head) && !is_whole(head))
+        .any(|(_, head)| written(head) && !header::is_sealed(head))
     {
         return Phase::TornList;
     }
