@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 2 | length of the record |
-//! | 1 | kind; bit 7: undone, bit 6: its long value is being freed, bit 5: index entries stayed |
+//! | 1 | kind; bit 7: undone, bit 6: its long value is being freed, bit 5: of an update, index entries stayed |
 //! | 8 | transaction |
 //! | 8 | where its previous record is |
 //! | | as the kind says |
@@ -26,9 +26,6 @@ use crate::txn::version::{RollPointer, VersionRef};
 pub(crate) const UNDONE: u8 = 0x80;
 /// Purge has begun to free the pages of the long value of the version before.
 pub(crate) const FREEING: u8 = 0x40;
-/// The new version has the same index entries as the one before: with that one
-/// none goes, and purge needs to look at neither indexes nor row.
-pub(crate) const ENTRIES_STAYED: u8 = 0x20;
 /// Where the kind stands in a record.
 pub(crate) const KIND_AT: usize = 2;
 const HEAD_BYTES: usize = 19;
@@ -37,6 +34,9 @@ const ROW_BYTES: usize = 10;
 
 const INSERT: u8 = 1;
 const UPDATE: u8 = 2;
+/// The new version has the same index entries as the one before: with that one
+/// none goes, and purge needs to look at neither indexes nor row.
+const UPDATE_BESIDE_INDEXES: u8 = UPDATE | 0x20;
 const DELETE: u8 = 3;
 const LONG: u8 = 4;
 const COMMITTED: u8 = 5;
@@ -61,7 +61,8 @@ pub(crate) enum Body<'a> {
         table: u64,
         key: &'a [u8],
         change: Change,
-        /// The new version has the same index entries as the one before.
+        /// Of an update: the new version has the same index entries as the one
+        /// before.
         entries_stayed: bool,
         /// `None` for an insert.
         before: Option<VersionRef<'a>>,
@@ -127,12 +128,12 @@ impl<'a> Record<'a> {
                 if let Some(before) = before {
                     before.encode(out);
                 }
-                let kind = match change {
+                match change {
                     Change::Insert => INSERT,
+                    Change::Update if entries_stayed => UPDATE_BESIDE_INDEXES,
                     Change::Update => UPDATE,
                     Change::Delete => DELETE,
-                };
-                kind | if entries_stayed { ENTRIES_STAYED } else { 0 }
+                }
             }
             Body::Long { table, value } => {
                 out.extend(table.to_le_bytes());
@@ -161,13 +162,13 @@ impl<'a> Record<'a> {
             return None;
         }
         let rest = &bytes[HEAD_BYTES..];
-        let kind = bytes[KIND_AT] & !(UNDONE | FREEING | ENTRIES_STAYED);
+        let kind = bytes[KIND_AT] & !(UNDONE | FREEING);
         let body = match kind {
-            INSERT | UPDATE | DELETE => {
+            INSERT | UPDATE | UPDATE_BESIDE_INDEXES | DELETE => {
                 let change = match kind {
                     INSERT => Change::Insert,
-                    UPDATE => Change::Update,
-                    _ => Change::Delete,
+                    DELETE => Change::Delete,
+                    _ => Change::Update,
                 };
                 let (head, rest) = rest.split_at_checked(ROW_BYTES)?;
                 let (key, rest) = rest.split_at_checked(get_u16(head, 8).into())?;
@@ -180,7 +181,7 @@ impl<'a> Record<'a> {
                     table: get_u64(head, 0),
                     key,
                     change,
-                    entries_stayed: bytes[KIND_AT] & ENTRIES_STAYED != 0,
+                    entries_stayed: kind == UPDATE_BESIDE_INDEXES,
                     before,
                 }
             }
@@ -263,6 +264,17 @@ mod tests {
                 let mut bytes = Vec::new();
                 record.encode(&mut bytes);
                 assert_eq!(Record::decode(&bytes), Some(record));
+                if !matches!(
+                    body,
+                    Body::Row {
+                        change: Change::Update,
+                        ..
+                    }
+                ) {
+                    bytes[KIND_AT] |= UPDATE_BESIDE_INDEXES & !UPDATE;
+                    assert_eq!(Record::decode(&bytes), None, "it is no update's");
+                    bytes[KIND_AT] &= !(UPDATE_BESIDE_INDEXES & !UPDATE);
+                }
                 for cut in 0..bytes.len() {
                     assert_eq!(Record::decode(&bytes[..cut]), None);
                 }
