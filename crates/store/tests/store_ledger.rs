@@ -1,10 +1,36 @@
 //! The ledger says what a store's I/O was for.
 
 use iolane::Level;
-use iolane_store::data::{ColumnType, TableSchema, Value};
+use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{Direction, FileClass, Role, Store, StoreOptions};
+use std::path::Path;
 
 const ROWS: i64 = 4000;
+
+fn schema() -> TableSchema {
+    TableSchema::new("t")
+        .column("id", ColumnType::Integer)
+        .column("payload", ColumnType::Blob)
+        .primary_key(["id"])
+}
+
+fn row(id: i64, byte: u8) -> Row {
+    vec![id.into(), Value::Blob(vec![byte; 1000])]
+}
+
+/// Twice its pool. Nobody purges: purge looks at indexes as queries do, and at as
+/// many as it comes to before they are counted.
+fn loaded(directory: &Path, purge_lag_bytes: Option<u64>) -> Store {
+    let mut options = StoreOptions::default();
+    options.pages.pool_bytes = 2 << 20;
+    options.purge_thread = false;
+    options.purge_lag_bytes = purge_lag_bytes;
+    let store = Store::create(directory.join("store"), &options).unwrap();
+    store.create_table(&schema()).unwrap();
+    let rows = (0..ROWS).map(|id| row(id, 1));
+    store.bulk_load("t", rows).unwrap();
+    store
+}
 
 #[test]
 fn each_role_pays_for_its_own() {
@@ -14,17 +40,12 @@ fn each_role_pays_for_its_own() {
     options.pages.pool_bytes = 2 << 20;
     options.pages.log_bytes = 4 << 20;
     let store = Store::create(&path, &options).unwrap();
-    let schema = TableSchema::new("t")
-        .column("id", ColumnType::Integer)
-        .column("payload", ColumnType::Blob)
-        .primary_key(["id"]);
-    store.create_table(&schema).unwrap();
+    store.create_table(&schema()).unwrap();
     let before = store.ledger();
     for chunk in (0..ROWS).collect::<Vec<_>>().chunks(100) {
         let mut transaction = store.begin();
         for &id in chunk {
-            let row = vec![id.into(), Value::Blob(vec![id as u8; 1000])];
-            transaction.insert("t", row).unwrap();
+            transaction.insert("t", row(id, id as u8)).unwrap();
         }
         transaction.commit().unwrap();
     }
@@ -70,21 +91,7 @@ fn each_role_pays_for_its_own() {
 #[test]
 fn a_bulk_transaction_reads_in_the_background() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
-    let mut options = StoreOptions::default();
-    options.pages.pool_bytes = 2 << 20;
-    // Purge looks at indexes as queries do, and at as many as it comes to before
-    // they are counted.
-    options.purge_thread = false;
-    let store = Store::create(directory.path().join("store"), &options).unwrap();
-    let schema = TableSchema::new("t")
-        .column("id", ColumnType::Integer)
-        .column("payload", ColumnType::Blob)
-        .primary_key(["id"]);
-    store.create_table(&schema).unwrap();
-    let row = |id: i64, byte: u8| vec![id.into(), Value::Blob(vec![byte; 1000])];
-    store
-        .bulk_load("t", (0..ROWS).map(|id| row(id, 1)))
-        .unwrap();
+    let store = loaded(directory.path(), None);
     let work: [&dyn Fn(&mut iolane_store::Transaction<'_>); 3] = [
         &|transaction| {
             let rows = transaction.range("t", .., Direction::Forward).unwrap();
@@ -126,20 +133,7 @@ fn a_bulk_transaction_reads_in_the_background() {
 fn purge_reads_in_the_background_until_writers_wait_for_it() {
     for (lag_bytes, background) in [(u64::MAX, true), (0, false)] {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
-        let mut options = StoreOptions::default();
-        options.pages.pool_bytes = 2 << 20;
-        options.purge_thread = false;
-        options.purge_lag_bytes = Some(lag_bytes);
-        let store = Store::create(directory.path().join("store"), &options).unwrap();
-        let schema = TableSchema::new("t")
-            .column("id", ColumnType::Integer)
-            .column("payload", ColumnType::Blob)
-            .primary_key(["id"]);
-        store.create_table(&schema).unwrap();
-        let row = |id: i64, byte: u8| vec![id.into(), Value::Blob(vec![byte; 1000])];
-        store
-            .bulk_load("t", (0..ROWS).map(|id| row(id, 1)))
-            .unwrap();
+        let store = loaded(directory.path(), Some(lag_bytes));
         let mut transaction = store.begin();
         for id in 0..ROWS {
             assert!(transaction.update("t", row(id, 2)).unwrap());

@@ -248,6 +248,7 @@ impl<B: Backing> System<B> {
         oldest: &View,
         limit: usize,
     ) -> Result<usize, Error> {
+        let space = self.slots.space();
         let mut count = 0;
         while count < limit {
             let begin = eaten.head;
@@ -255,14 +256,13 @@ impl<B: Backing> System<B> {
             match self.step_to_eat(eaten.head)? {
                 Step::End => {
                     return Err(PagesError::Unreadable {
-                        page: PageId::new(self.slots.space(), eaten.head.page),
+                        page: PageId::new(space, eaten.head.page),
                         reason: "a stream of undo records ends within a transaction".to_owned(),
                     }
                     .into());
                 }
                 Step::NextPage(page) => {
-                    let passed = PageId::new(self.slots.space(), eaten.head.page);
-                    eaten.passed.push(passed);
+                    eaten.passed.push(PageId::new(space, eaten.head.page));
                     eaten.head = Place::begin_of(page);
                     if eaten.passed.len() == PAGES_FREED_MAX {
                         self.move_head(&mut eaten)?;
