@@ -101,8 +101,9 @@ impl Foreground {
     fn came(&mut self, now_ns: u64, drain_ns: f64) {
         if let Some(last_ns) = self.last_ns {
             let gap_ns = ((now_ns - last_ns) as f64).clamp(1.0, FOREGROUND_LINGERS_NS_MAX);
-            let usual = self.gap_ln.unwrap_or(gap_ns.ln());
-            self.gap_ln = Some(usual + (gap_ns.ln() - usual) / 8.0);
+            let gap_ln = gap_ns.ln();
+            let usual = self.gap_ln.unwrap_or(gap_ln);
+            self.gap_ln = Some(usual + (gap_ln - usual) / 8.0);
         }
         self.last_ns = Some(now_ns);
         let gaps_ns = self
