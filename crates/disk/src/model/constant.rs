@@ -64,6 +64,10 @@ impl Model for Constant {
         });
     }
 
+    fn foreseen_ns(&self) -> Option<u64> {
+        self.outstanding.back().map(|done| done.at_ns)
+    }
+
     fn next_event_ns(&self) -> Option<u64> {
         self.outstanding.front().map(|done| done.at_ns)
     }

@@ -5,6 +5,8 @@ pub mod cloud;
 mod constant;
 pub mod flash;
 #[cfg(test)]
+mod foresight;
+#[cfg(test)]
 mod loops;
 mod raid;
 mod rotating;
@@ -89,6 +91,13 @@ pub trait Model: Send {
     /// errors of the host's program.
     fn submit(&mut self, now_ns: u64, command: Command);
 
+    /// When the command that was submitted last will end, as far as the disk
+    /// can say while it begins: commands that come later may delay it where
+    /// they share a bus. `None` where that is decided on the way.
+    fn foreseen_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// The next instant at which something happens inside by itself, never
     /// before the time it was last advanced to. Not every such instant ends a
     /// command. `None` when nothing happens without another command.
@@ -119,6 +128,10 @@ impl<M: Model + ?Sized> Model for Box<M> {
 
     fn submit(&mut self, now_ns: u64, command: Command) {
         (**self).submit(now_ns, command);
+    }
+
+    fn foreseen_ns(&self) -> Option<u64> {
+        (**self).foreseen_ns()
     }
 
     fn next_event_ns(&self) -> Option<u64> {

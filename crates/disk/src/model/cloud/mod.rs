@@ -68,6 +68,7 @@ pub struct Cloud {
     write_latency: Latency,
     endings: BinaryHeap<Reverse<Ending>>,
     submitted: u64,
+    foreseen_ns: Option<u64>,
     chance: Seeded,
 }
 
@@ -96,6 +97,7 @@ impl Cloud {
             write_latency: Latency::new(parameters.write_median_us, parameters.write_p99_us),
             endings: BinaryHeap::with_capacity(parameters.queue_max),
             submitted: 0,
+            foreseen_ns: None,
             chance: Seeded::new(seed),
             parameters,
         })
@@ -138,11 +140,16 @@ impl Model for Cloud {
             }
         };
         self.submitted += 1;
+        self.foreseen_ns = Some(at_ns);
         self.endings.push(Reverse(Ending {
             at_ns,
             number: self.submitted,
             tag: command.tag,
         }));
+    }
+
+    fn foreseen_ns(&self) -> Option<u64> {
+        self.foreseen_ns
     }
 
     fn next_event_ns(&self) -> Option<u64> {

@@ -15,6 +15,7 @@
 
 mod buffer;
 mod die;
+mod foresight;
 mod mapping;
 mod parameters;
 mod slots;
@@ -31,6 +32,7 @@ use super::seeded::Seeded;
 use super::{Command, Done, Kind, Model, ParameterError, assert_valid};
 use buffer::Buffer;
 use die::{Die, DieTimes};
+use foresight::{Passing, Pending};
 use mapping::Mapping;
 use parameters::MAPPED_BYTES;
 use slots::Slots;
@@ -58,6 +60,8 @@ struct PageRead {
     read: u32,
     channel: u32,
     bytes: u32,
+    /// As it was foreseen.
+    passing: Passing,
 }
 
 /// A read command with pages outstanding.
@@ -107,6 +111,10 @@ pub struct Flash {
     /// In order of time.
     completions: VecDeque<Done>,
     outstanding: usize,
+    /// The command that was submitted last, and its end if it is a read.
+    last: (u32, Option<u64>),
+    /// Of page reads.
+    pending: Pending,
     chance: Seeded,
     times: Times,
 }
@@ -187,6 +195,8 @@ impl Flash {
             planned: 0,
             completions: VecDeque::with_capacity(parameters.queue_max),
             outstanding: 0,
+            last: (0, None),
+            pending: Pending::new(parameters.channels),
             times: Times::new(&parameters),
             chance,
             parameters,
@@ -248,25 +258,38 @@ impl Flash {
             pages_left: (last - first + 1) as u32,
             done_ns: 0,
         });
+        let mut foreseen_ns = 0;
         for page in first..=last {
             let from = command.offset.max(page * page_bytes);
             let to = end.min((page + 1) * page_bytes);
             let die = self.die_of(page);
             let read_ns = self.times.read_least_ns + self.chance.below(self.times.read_range_ns);
             let ready_ns = self.dies[die as usize].read(now_ns, read_ns, &self.die_times);
+            let channel = die % self.parameters.channels;
+            let part = if page == first { 1.0 } else { 0.0 };
+            let passing = Passing::new(to - from, part, &self.times);
+            let free_ns = (
+                now_ns.max(self.channels_free_ns[channel as usize]),
+                now_ns.max(self.to_host_free_ns),
+            );
+            let passed_ns = self.pending.foresee_ns(channel, passing, ready_ns, free_ns);
+            foreseen_ns = foreseen_ns.max(passed_ns);
             let page_read = self.page_reads.put(PageRead {
                 read,
-                channel: die % self.parameters.channels,
+                channel,
                 bytes: (to - from) as u32,
+                passing,
             });
             self.plan(ready_ns, What::PageReady(page_read));
         }
+        self.last.1 = Some(foreseen_ns + self.times.read_overhead_ns);
     }
 
     /// A page leaves its die. Channel and interface pass on what they have
     /// while the rest still comes, so the slower of the two decides.
     fn page_ready(&mut self, now_ns: u64, page_read: u32) {
         let page = self.page_reads.take(page_read);
+        self.pending.pass(page.channel, page.passing);
         let bytes = u64::from(page.bytes);
         let channel = &mut self.channels_free_ns[page.channel as usize];
         *channel =
@@ -430,11 +453,18 @@ impl Model for Flash {
     fn submit(&mut self, now_ns: u64, command: Command) {
         assert_valid(self, self.outstanding, &command);
         self.outstanding += 1;
+        self.last = (command.tag, None);
         match command.kind {
             Kind::Read => self.submit_read(now_ns, &command),
             Kind::Write => self.submit_write(now_ns, &command),
             Kind::Flush => self.submit_flush(now_ns, command.tag),
         }
+    }
+
+    fn foreseen_ns(&self) -> Option<u64> {
+        let (tag, read_ends_ns) = self.last;
+        let is_it = |done: &&Done| done.tag == tag;
+        read_ends_ns.or_else(|| Some(self.completions.iter().rev().find(is_it)?.at_ns))
     }
 
     fn next_event_ns(&self) -> Option<u64> {
