@@ -1,9 +1,11 @@
 //! A disk that is served: its time, its data, its protocol.
 
+use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use iolane_disk::Medium;
@@ -90,6 +92,8 @@ fn more_than_may_be_outstanding_waits_for_room() {
 fn a_lead_makes_answers_early_by_so_much_and_no_more() {
     let lead = Lead {
         base_ns: 5_000_000,
+        rested_ns: 0,
+        crowded_ns: 0,
         per_mebibyte_ns: 0,
     };
     let options = ServerOptions {
@@ -322,6 +326,80 @@ fn nbd_sockets_are_replaced_refused_and_removed() {
 
 /// Whatever the machine does meanwhile: not a nanosecond is lost or won.
 #[test]
+fn a_lead_does_not_make_commands_wait_for_those_before_them() {
+    let options = ServerOptions {
+        lead: Lead {
+            base_ns: LATENCY.as_nanos() as u64,
+            ..Lead::NONE
+        },
+        taken_max: 8,
+        ..ServerOptions::default()
+    };
+    let server = server(32, LATENCY, &options);
+    for _ in 0..8 {
+        // The last one's answer is out, its end in the model still to come.
+        submit(&server, READ).recv().unwrap().0.unwrap();
+    }
+    let taken = server.take_taken();
+    assert_eq!(taken.len(), 8);
+    for taken in taken {
+        assert_eq!(taken.taken_ns, taken.arrived_ns);
+    }
+}
+
+#[test]
+fn what_is_due_at_once_is_answered_by_the_thread_that_brought_it() {
+    let options = ServerOptions {
+        lead: Lead {
+            base_ns: 2 * LATENCY.as_nanos() as u64,
+            ..Lead::NONE
+        },
+        ..ServerOptions::default()
+    };
+    let server = server(32, LATENCY, &options);
+    let here = thread::current().id();
+    // The timing thread may be awake, and faster.
+    let mut answered = (0..100).map(|_| {
+        let (sender, receiver) = mpsc::channel();
+        let reply = move |_| sender.send(thread::current().id()).unwrap();
+        server.submit(READ, Box::new(reply));
+        receiver.recv().unwrap()
+    });
+    assert!(answered.any(|thread| thread == here));
+}
+
+#[test]
+fn processors_are_kept_awake_while_requests_come_to_a_fast_disk() {
+    const DEVICE: &str = "/dev/cpu_dma_latency";
+    if let Err(error) = OpenOptions::new().write(true).open(DEVICE) {
+        iolane_testing::skipped(format!("{DEVICE} may not be written: {error}"));
+        return;
+    }
+    let held = || {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap();
+        let mut open = open.filter_map(|file| file.unwrap().path().read_link().ok());
+        open.any(|file| file == Path::new(DEVICE))
+    };
+    let options = ServerOptions {
+        usual_latency_ns: 100_000,
+        ..ServerOptions::default()
+    };
+    let server = server(32, Duration::from_micros(100), &options);
+    assert!(!held());
+    submit(&server, READ).recv().unwrap().0.unwrap();
+    assert!(held());
+    let start = Instant::now();
+    while held() {
+        assert!(start.elapsed() < Duration::from_secs(60), "still awake");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(
+        start.elapsed() > Duration::from_millis(500),
+        "no longer than a request"
+    );
+}
+
+#[test]
 fn the_served_model_does_what_one_of_its_own_does_with_the_same_commands() {
     const REQUESTS: u64 = 40;
     const DISK_BYTES: u64 = 64 << 20;
@@ -332,6 +410,8 @@ fn the_served_model_does_what_one_of_its_own_does_with_the_same_commands() {
     let options = ServerOptions {
         lead: Lead {
             base_ns: 200_000,
+            rested_ns: 50_000,
+            crowded_ns: 60_000,
             per_mebibyte_ns: 400_000,
         },
         taken_max: REQUESTS as usize,

@@ -4,11 +4,11 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use iolane::Buffer;
 use iolane_disk::served::fuse::Fuse;
-use iolane_disk::served::{Lead, measure_lead, nbd, round_trip_server};
+use iolane_disk::served::{Lead, RoundTrip, nbd, now_ns};
 
 use super::failure;
 use super::loop_device::LoopDevice;
@@ -18,8 +18,6 @@ use crate::session::Session;
 
 /// The file's name while it is measured: nobody takes it for the disk.
 const FILE_NAME: &str = "round-trip";
-/// Largest read of the measurement.
-const READ_BYTES_MAX: usize = 1 << 20;
 
 /// Where the disk will be.
 pub enum Way<'a> {
@@ -31,21 +29,32 @@ pub enum Way<'a> {
     Nbd,
 }
 
-/// Measures what was not given. Says so where it cannot, and does without.
+/// Measures what was not given, for a disk with
+/// [`usual_latency_ns`](iolane_disk::served::usual_latency_ns). Says so where
+/// it cannot, and does without.
 ///
 /// # Errors
 /// What keeps the disk from being mounted.
-pub fn choose(choice: LeadChoice, way: &Way<'_>, session: &Session) -> Result<Lead, Failure> {
+pub fn choose(
+    choice: LeadChoice,
+    way: &Way<'_>,
+    usual_latency_ns: u64,
+    session: &Session,
+) -> Result<Lead, Failure> {
     match choice {
         LeadChoice::Fixed(lead) => Ok(Lead {
             base_ns: lead.as_nanos() as u64,
+            rested_ns: 0,
+            crowded_ns: 0,
             per_mebibyte_ns: 0,
         }),
         LeadChoice::Auto => {
+            let trip =
+                RoundTrip::start(usual_latency_ns).map_err(|error| failure::machine(&error))?;
             let lead = match way {
-                Way::Mount(directory) => of_mount(directory, false, session)?,
-                Way::Loop(directory) => of_mount(directory, true, session)?,
-                Way::Nbd => of_nbd(),
+                Way::Mount(directory) => of_mount(&trip, directory, false, session)?,
+                Way::Loop(directory) => of_mount(&trip, directory, true, session)?,
+                Way::Nbd => of_nbd(&trip),
             };
             Ok(lead.unwrap_or_else(|error| {
                 session.warn(format!(
@@ -58,12 +67,12 @@ pub fn choose(choice: LeadChoice, way: &Way<'_>, session: &Session) -> Result<Le
 }
 
 fn of_mount(
+    trip: &RoundTrip,
     directory: &Path,
     loop_only: bool,
     session: &Session,
 ) -> Result<io::Result<Lead>, Failure> {
-    let server = round_trip_server().map_err(|error| failure::machine(&error))?;
-    let fuse = Fuse::mount(directory, FILE_NAME, Arc::new(server))
+    let fuse = Fuse::mount(directory, FILE_NAME, Arc::clone(trip.server()))
         .map_err(|error| failure::mount(&error))?;
     let _unmount = session.cleanups.register(fuse.unmounter());
     let device = LoopDevice::attach(fuse.file(), &session.cleanups);
@@ -71,25 +80,34 @@ fn of_mount(
         return Err(failure::no_loop_device(said));
     }
     let path = device.as_ref().map_or(fuse.file(), LoopDevice::path);
-    Ok(of_file(path))
+    Ok(of_file(trip, path))
 }
 
-fn of_file(path: &Path) -> io::Result<Lead> {
+fn of_file(trip: &RoundTrip, path: &Path) -> io::Result<Lead> {
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_DIRECT)
         .open(path)?;
-    let mut buffer = Buffer::new(READ_BYTES_MAX);
-    measure_lead(|length| file.read_exact_at(&mut buffer[..length as usize], 0))
-        .map_err(|error| error.0)
+    trip.measure(|length| {
+        let mut buffer = Buffer::new(length as usize);
+        let start_ns = now_ns();
+        file.read_exact_at(&mut buffer, 0)?;
+        Ok(now_ns() - start_ns)
+    })
+    .map_err(|error| error.0)
 }
 
-fn of_nbd() -> io::Result<Lead> {
-    let server = Arc::new(round_trip_server()?);
-    let (mut sender, mut receiver) = nbd::connect_within(&server)?;
-    measure_lead(|length| {
+fn of_nbd(trip: &RoundTrip) -> io::Result<Lead> {
+    let connect = || nbd::connect_within(trip.server()).map(Mutex::new);
+    let clients = [connect()?, connect()?];
+    trip.measure(|length| {
+        let free = clients.iter().find_map(|client| client.try_lock().ok());
+        let mut client = free.ok_or(io::ErrorKind::ResourceBusy)?;
+        let (sender, receiver) = &mut *client;
+        let start_ns = now_ns();
         sender.read(0, 0, length)?;
-        receiver.receive().map(drop)
+        receiver.receive()?;
+        Ok(now_ns() - start_ns)
     })
     .map_err(|error| error.0)
 }

@@ -11,7 +11,7 @@ use iolane_disk::medium::FileMedium;
 use iolane_disk::served::backing::{self, Unsynced};
 use iolane_disk::served::fuse::{self, Fuse};
 use iolane_disk::served::nbd::{EXPORT_NAME, Nbd};
-use iolane_disk::served::{Lead, Server, ServerOptions, Statistics};
+use iolane_disk::served::{Lead, Server, ServerOptions, Statistics, usual_latency_ns};
 use iolane_disk::{Medium, Model};
 
 use super::lead::{self, Way};
@@ -83,8 +83,11 @@ fn set_up_and_serve(
     faults: Option<Arc<Faults>>,
     session: &Session,
 ) -> Result<(&'static str, Arc<Server>), Failure> {
+    let another = describe::build(&describe::find(&arguments.model.model)?, &arguments.model)?;
+    let usual_latency_ns = usual_latency_ns(another);
     let options = ServerOptions {
-        lead: prepare_lead(arguments, session)?,
+        lead: prepare_lead(arguments, usual_latency_ns, session)?,
+        usual_latency_ns,
         faults,
         ..ServerOptions::default()
     };
@@ -124,7 +127,11 @@ pub fn size(asked: Option<u64>, model: &dyn Model) -> Result<u64, Failure> {
     Ok(size_bytes)
 }
 
-fn prepare_lead(arguments: &ServeArgs, session: &Session) -> Result<Lead, Failure> {
+fn prepare_lead(
+    arguments: &ServeArgs,
+    usual_latency_ns: u64,
+    session: &Session,
+) -> Result<Lead, Failure> {
     let way = match &arguments.mount {
         Some(directory) => {
             clear_stale(directory, session)?;
@@ -132,7 +139,7 @@ fn prepare_lead(arguments: &ServeArgs, session: &Session) -> Result<Lead, Failur
         }
         None => Way::Nbd,
     };
-    lead::choose(arguments.lead, &way, session)
+    lead::choose(arguments.lead, &way, usual_latency_ns, session)
 }
 
 /// A server that was killed leaves its mount, on which everything fails.
@@ -202,9 +209,11 @@ fn announce(
 ) -> Result<(), Failure> {
     let lead = server.lead();
     session.progress.say(&format!(
-        "serving {}; answers go out {} early, and {} more per MiB, to make up for their way",
+        "serving {}; answers go out {} early, up to {} more after a pause, {} more beside others, and {} more per MiB, to make up for their way",
         units::binary_size(server.size_bytes()),
         units::time(lead.base_ns as f64),
+        units::time(lead.rested_ns as f64),
+        units::time(lead.crowded_ns as f64),
         units::time(lead.per_mebibyte_ns as f64),
     ));
     let mut lines = String::new();

@@ -219,6 +219,8 @@ fn is_the_machines(load: Load, error: Errors, served: Figures, machine: Machine)
 pub struct LeadUsed {
     pub transport: Transport,
     pub base_ns: u64,
+    pub rested_ns: u64,
+    pub crowded_ns: u64,
     pub per_mebibyte_ns: u64,
 }
 
@@ -227,6 +229,8 @@ impl LeadUsed {
         Self {
             transport,
             base_ns: lead.base_ns,
+            rested_ns: lead.rested_ns,
+            crowded_ns: lead.crowded_ns,
             per_mebibyte_ns: lead.per_mebibyte_ns,
         }
     }

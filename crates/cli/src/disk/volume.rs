@@ -10,7 +10,7 @@ use std::sync::Arc;
 use iolane_disk::medium::FileMedium;
 use iolane_disk::served::backing::{self, Unsynced};
 use iolane_disk::served::fuse::Fuse;
-use iolane_disk::served::{Server, ServerOptions};
+use iolane_disk::served::{Server, ServerOptions, usual_latency_ns};
 
 use super::lead::{self, Way};
 use super::loop_device::LoopDevice;
@@ -64,7 +64,8 @@ impl Volume {
         size_bytes: u64,
         session: &Session,
     ) -> Result<Self, Failure> {
-        let built = describe::build(&describe::find(&model.model)?, model)?;
+        let description = describe::find(&model.model)?;
+        let built = describe::build(&description, model)?;
         let with_own = size_bytes + size_bytes / 8 + OWN_BYTES;
         let size_bytes = with_own.next_multiple_of(ALIGN_BYTES);
         serve::size(Some(size_bytes), &*built)?;
@@ -74,8 +75,11 @@ impl Volume {
             backing::open(&place.backing, size_bytes).map_err(|error| failure::backing(&error))?;
         // Before it is served, as that would only take longer.
         tool("mkfs.ext4", &MKFS, &[&place.backing])?;
+        let usual_latency_ns = usual_latency_ns(describe::build(&description, model)?);
+        let way = Way::Loop(&place.served);
         let options = ServerOptions {
-            lead: lead::choose(LeadChoice::Auto, &Way::Loop(&place.served), session)?,
+            lead: lead::choose(LeadChoice::Auto, &way, usual_latency_ns, session)?,
+            usual_latency_ns,
             ..ServerOptions::default()
         };
         let medium = Arc::new(Unsynced(FileMedium::new(file, size_bytes)));

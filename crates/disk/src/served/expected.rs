@@ -1,7 +1,7 @@
 //! What a disk should have done: the same commands at the same moments on a
 //! model of its own, in virtual time; and what the model can do.
 
-use super::queue::Queue;
+use super::queue::{Queue, Said};
 use crate::model::{Command, Kind, Model};
 
 /// One operation of a load.
@@ -45,23 +45,29 @@ pub struct Taken {
 /// `taken` in the order in which the server had them, at most 2^32.
 pub fn latencies_ns(model: Box<dyn Model>, taken: &[Taken]) -> Vec<u64> {
     let mut queue = Queue::new(model);
-    let mut done = Vec::new();
+    let mut said = Vec::new();
+    let mut latencies = vec![0; taken.len()];
+    let mut left = taken.len();
+    let mut note = |said: &mut Vec<Said>| {
+        for done in said.drain(..).filter_map(Said::ended) {
+            let tag = done.tag as usize;
+            latencies[tag] = done.at_ns - taken[tag].taken_ns;
+            left -= 1;
+        }
+        left > 0
+    };
     for (tag, taken) in (0..).zip(taken) {
         let command = Command {
             tag,
             ..taken.command
         };
-        queue.submit(taken.taken_ns, command, &mut done);
+        queue.submit(taken.taken_ns, command, &mut said);
+        note(&mut said);
     }
-    while done.len() < taken.len()
+    while note(&mut said)
         && let Some(event_ns) = queue.next_event_ns()
     {
-        queue.advance(event_ns, &mut done);
-    }
-    let mut latencies = vec![0; taken.len()];
-    for done in done {
-        let tag = done.tag as usize;
-        latencies[tag] = done.at_ns - taken[tag].taken_ns;
+        queue.advance(event_ns, &mut said);
     }
     latencies
 }
@@ -83,19 +89,22 @@ pub fn closed_loop(
     mut next: impl FnMut() -> Arrival,
 ) -> Vec<(Arrival, u64)> {
     let mut queue = Queue::new(model);
-    let mut done = Vec::new();
+    let mut said = Vec::new();
     let mut ended = Vec::new();
     let mut outstanding: Vec<Arrival> = Vec::new();
     for tag in 0..shape.depth {
         let arrival = Arrival { at_ns: 0, ..next() };
         outstanding.push(arrival);
-        queue.submit(0, arrival.command(tag), &mut done);
+        queue.submit(0, arrival.command(tag), &mut said);
     }
     while let Some(event_ns) = queue.next_event_ns()
         && event_ns < shape.until_ns
     {
-        queue.advance(event_ns, &mut done);
-        for done in std::mem::take(&mut done) {
+        queue.advance(event_ns, &mut said);
+        for done in std::mem::take(&mut said)
+            .into_iter()
+            .filter_map(Said::ended)
+        {
             let before = outstanding[done.tag as usize];
             ended.push((before, done.at_ns - before.at_ns));
             let arrival = Arrival {

@@ -1,14 +1,15 @@
 //! What is taken off the model's time to make up for the transport's own.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::expected::{Arrival, Loop, closed_loop};
 use super::server::{Server, ServerOptions};
 use crate::medium::MemoryMedium;
-use crate::model::{Constant, ConstantParameters};
-use crate::sys::{go_first, now_ns};
+use crate::model::{Constant, ConstantParameters, Kind, Model};
+use crate::sys::go_first;
 
 /// By how much an answer is sent before the instant that the model says: the
 /// time that a request and its answer spend in the transport.
@@ -16,6 +17,13 @@ use crate::sys::{go_first, now_ns};
 pub struct Lead {
     /// Of every operation, in nanoseconds.
     pub base_ns: u64,
+    /// So many more of one that comes a millisecond after the last, or later,
+    /// as threads and processors have fallen asleep; of one that comes sooner,
+    /// its share.
+    pub rested_ns: u64,
+    /// So many more of one that comes while others are outstanding, as threads
+    /// on its way are busy with these.
+    pub crowded_ns: u64,
     /// And so many more for each MiB that is moved, for copying.
     pub per_mebibyte_ns: u64,
 }
@@ -24,13 +32,47 @@ impl Lead {
     /// Answers at the instant that the model says, and never before.
     pub const NONE: Lead = Lead {
         base_ns: 0,
+        rested_ns: 0,
+        crowded_ns: 0,
         per_mebibyte_ns: 0,
     };
 
     /// Of an operation of so many bytes.
-    pub fn of(self, length: u32) -> u64 {
-        self.base_ns + ((u128::from(self.per_mebibyte_ns) * u128::from(length)) >> 20) as u64
+    pub fn of(self, length: u32, company: Company) -> u64 {
+        let copied = u128::from(self.per_mebibyte_ns) * u128::from(length);
+        let more_ns = match company {
+            Company::Others => self.crowded_ns,
+            Company::None { since_ns } => {
+                let share = u128::from(since_ns.min(RESTED_NS));
+                (u128::from(self.rested_ns) * share / u128::from(RESTED_NS)) as u64
+            }
+        };
+        self.base_ns + (copied >> 20) as u64 + more_ns
     }
+
+    /// That fits what requests take.
+    fn fit(way: Way) -> Lead {
+        let copied_ns = way.long_ns.saturating_sub(way.short_ns);
+        let per_mebibyte_ns = (copied_ns << 20) / u64::from(LONG_BYTES - SHORT_BYTES);
+        Lead {
+            base_ns: way.short_ns.min(BASE_MAX_NS),
+            rested_ns: way.rested_ns.saturating_sub(way.short_ns).min(BASE_MAX_NS),
+            crowded_ns: way.crowded_ns.saturating_sub(way.short_ns).min(BASE_MAX_NS),
+            per_mebibyte_ns: per_mebibyte_ns.min(PER_MEBIBYTE_MAX_NS),
+        }
+    }
+}
+
+/// What else is there when an operation comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// Others are outstanding.
+    Others,
+    /// Nothing came, and nothing was answered, for so long.
+    None {
+        /// In nanoseconds.
+        since_ns: u64,
+    },
 }
 
 /// The lead could not be measured.
@@ -38,88 +80,220 @@ impl Lead {
 #[error("the round trip of the transport could not be measured: {0}")]
 pub struct NotMeasured(#[from] pub io::Error);
 
-/// Long enough for processors and threads to fall asleep between requests as
-/// they do in use: after 300 us, virtual ones are woken faster than after 1 ms.
-const LATENCY_NS: u64 = 1_000_000;
+/// Whose latency is longer is measured with this: after 300 us, virtual
+/// processors are woken faster than after 1 ms, but after 10 ms as after this.
+const LATENCY_MAX_NS: u64 = 1_000_000;
+/// In virtual time, to see what is usual.
+const USUAL_IN_NS: u64 = 1_000_000_000;
 const SHORT_BYTES: u32 = 4 << 10;
 const LONG_BYTES: u32 = 256 << 10;
-/// Of each length, in each turn.
-const ROUNDS: usize = 30;
-/// Every other request comes after a pause, as clients come that do not only
-/// wait for the disk: threads and processors on its way sleep deeper then.
+/// Of each kind, in each turn.
+const ROUNDS: usize = 40;
+/// The fastest and the slowest so many of these are left out: stalls of the
+/// machine are no part of the way.
+const CUT: usize = ROUNDS / 10;
+/// Threads and processors sleep as deep after it as after any longer one.
+const RESTED_NS: u64 = 1_000_000;
+/// Some requests come after a pause, as clients come that do not only wait for
+/// the disk, and each from another thread, which was on any processor.
 const PAUSE: Duration = Duration::from_micros(1_500);
+const CLIENTS: usize = 8;
+/// Some come while another is outstanding.
+const AT_ONCE: usize = 2;
 /// What the machine does besides changes from moment to moment: measured in
 /// turns, of which the middle one counts, by its mean: what is usually late by
 /// a little is made up for too, and on average no answer is early or late.
 const TURNS: usize = 5;
+/// Turns before these. Each sends answers as early as the one before it found
+/// right: where little time is left, threads do not fall asleep between.
+const SETTLING_TURNS: usize = 2;
 const BETWEEN_TURNS: Duration = Duration::from_millis(50);
 /// More would be no round trip, but a stall of the machine.
 const BASE_MAX_NS: u64 = 1_000_000;
 const PER_MEBIBYTE_MAX_NS: u64 = 5_000_000;
 
-/// A disk of 1 MiB and constant latency, without a lead: what the round trip
-/// is measured on.
-///
-/// # Errors
-/// As [`Server::start`].
-pub fn round_trip_server() -> io::Result<Server> {
-    let parameters = ConstantParameters {
-        capacity_bytes: 1 << 20,
-        queue_max: 32,
-        latency_ns: LATENCY_NS,
-    };
-    let model = Constant::new(parameters).map_err(io::Error::other)?;
-    let medium = MemoryMedium::new(1 << 20);
-    Server::start(Box::new(model), Arc::new(medium), &ServerOptions::default())
+/// What the transport adds to requests, on average.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Short ones, one after the other.
+    short_ns: u64,
+    /// Short ones with pauses between.
+    rested_ns: u64,
+    /// Short ones of two clients that do not wait for each other.
+    crowded_ns: u64,
+    /// Long ones, one after the other.
+    long_ns: u64,
 }
 
-/// Measures it: `read` reads so many bytes at 0 of a [`round_trip_server`]
-/// through the transport, and everything beyond that disk's latency is the
-/// transport's. One request at a time; takes about a second.
-///
-/// # Errors
-/// Those of `read`.
-pub fn measure_lead(read: impl FnMut(u32) -> io::Result<()> + Send) -> Result<Lead, NotMeasured> {
-    // On a thread of its own, as it goes first: what else the machine does at
-    // this moment is not the transport's.
-    thread::scope(|scope| {
-        let measuring = scope.spawn(|| {
-            go_first();
-            measure(read)
-        });
-        let measured = measuring.join();
-        measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-    .map_err(NotMeasured)
+/// A disk of 1 MiB and constant latency, on which a transport's round trip is
+/// measured.
+pub struct RoundTrip {
+    server: Arc<Server>,
 }
 
-fn measure(mut read: impl FnMut(u32) -> io::Result<()>) -> io::Result<Lead> {
-    let mut overhead = |length| -> io::Result<u64> {
-        let mut times = Vec::with_capacity(ROUNDS);
-        for round in 0..ROUNDS {
-            if round % 2 == 1 {
-                thread::sleep(PAUSE);
-            }
-            let start = now_ns();
-            read(length)?;
-            times.push((now_ns() - start).saturating_sub(LATENCY_NS));
-        }
-        Ok(times.iter().sum::<u64>() / times.len() as u64)
-    };
-    let (mut shorts, mut longs) = (Vec::new(), Vec::new());
-    for turn in 0..TURNS {
-        if turn > 0 {
-            thread::sleep(BETWEEN_TURNS);
-        }
-        shorts.push(overhead(SHORT_BYTES)?);
-        longs.push(overhead(LONG_BYTES)?);
+impl RoundTrip {
+    /// For a disk with [`usual_latency_ns`], of which at most 1 ms is used:
+    /// how long a request is under way decides how deep threads and processors
+    /// sleep.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start(usual_latency_ns: u64) -> io::Result<RoundTrip> {
+        let latency_ns = usual_latency_ns.min(LATENCY_MAX_NS);
+        let parameters = ConstantParameters {
+            capacity_bytes: 1 << 20,
+            queue_max: 32,
+            latency_ns,
+        };
+        let model = Constant::new(parameters).map_err(io::Error::other)?;
+        let medium = MemoryMedium::new(1 << 20);
+        let options = ServerOptions {
+            usual_latency_ns,
+            ..ServerOptions::default()
+        };
+        let server = Server::start(Box::new(model), Arc::new(medium), &options)?;
+        Ok(RoundTrip {
+            server: Arc::new(server),
+        })
     }
-    let (short, long) = (median(&mut shorts), median(&mut longs));
-    let per_mebibyte_ns = (long.saturating_sub(short) << 20) / u64::from(LONG_BYTES - SHORT_BYTES);
-    Ok(Lead {
-        base_ns: short.min(BASE_MAX_NS),
-        per_mebibyte_ns: per_mebibyte_ns.min(PER_MEBIBYTE_MAX_NS),
+
+    /// What the transport should serve meanwhile.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// Measures it: `read` reads so many bytes at 0 of the
+    /// [`server`](Self::server) through the transport, on any thread, at
+    /// most two at once, and says what that took in nanoseconds. What goes beyond the time that the server
+    /// means it to take is the transport's. Takes about a second.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn measure(
+        &self,
+        read: impl Fn(u32) -> io::Result<u64> + Sync,
+    ) -> Result<Lead, NotMeasured> {
+        self.turns(&read).map_err(NotMeasured)
+    }
+
+    fn turns(&self, read: &(impl Fn(u32) -> io::Result<u64> + Sync)) -> io::Result<Lead> {
+        let way = |times: io::Result<Vec<u64>>| -> io::Result<u64> {
+            let mut times = times?;
+            times.sort_unstable();
+            let usual = &times[CUT..times.len() - CUT];
+            let mean_ns = usual.iter().sum::<u64>() / usual.len() as u64;
+            // No answer goes out before its request has come.
+            let statistics = self.server.take_statistics();
+            let meant_ns = statistics.meant_sum_ns / u128::from(statistics.operations().max(1));
+            Ok(mean_ns.saturating_sub(meant_ns as u64))
+        };
+        let mut ways = Vec::new();
+        for turn in 0..SETTLING_TURNS + TURNS {
+            if turn > 0 {
+                thread::sleep(BETWEEN_TURNS);
+            }
+            let after_a_pause = || {
+                thread::sleep(PAUSE);
+                read(SHORT_BYTES)
+            };
+            let short = || read(SHORT_BYTES);
+            let measured = Way {
+                short_ns: way(in_turn(1, short))?,
+                rested_ns: way(in_turn(CLIENTS, after_a_pause))?,
+                crowded_ns: way(at_once(AT_ONCE, short))?,
+                long_ns: way(in_turn(1, || read(LONG_BYTES)))?,
+            };
+            self.server.set_lead(Lead::fit(measured));
+            if turn >= SETTLING_TURNS {
+                ways.push(measured);
+            }
+        }
+        let middle = |part: fn(&Way) -> u64| median(&mut ways.iter().map(part).collect::<Vec<_>>());
+        Ok(Lead::fit(Way {
+            short_ns: middle(|way| way.short_ns),
+            rested_ns: middle(|way| way.rested_ns),
+            crowded_ns: middle(|way| way.crowded_ns),
+            long_ns: middle(|way| way.long_ns),
+        }))
+    }
+}
+
+/// `ROUNDS` times `work`, by so many threads that take turns. They go first:
+/// what else the machine does at this moment is not the transport's.
+fn in_turn(threads: usize, work: impl Fn() -> io::Result<u64> + Sync) -> io::Result<Vec<u64>> {
+    let done = Mutex::new(Ok(Vec::with_capacity(ROUNDS)));
+    let turned = Condvar::new();
+    let take_turns = &|thread: usize| {
+        go_first();
+        let mut turns = done.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Ok(done) = &mut *turns
+            && done.len() < ROUNDS
+        {
+            if done.len() % threads != thread {
+                turns = turned.wait(turns).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            match work() {
+                Ok(value) => done.push(value),
+                Err(error) => *turns = Err(error),
+            }
+            turned.notify_all();
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || take_turns(thread));
+        }
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `ROUNDS` times `work`, by so many threads together, all at once.
+fn at_once(threads: usize, work: impl Fn() -> io::Result<u64> + Sync) -> io::Result<Vec<u64>> {
+    let part = &|| {
+        go_first();
+        (0..ROUNDS / threads)
+            .map(|_| work())
+            .collect::<io::Result<Vec<u64>>>()
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(part)).collect();
+        let parts = running.into_iter().map(|thread| {
+            let done = thread.join();
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        let parts = parts.collect::<io::Result<Vec<_>>>()?;
+        Ok(parts.concat())
     })
+}
+
+/// The median latency of short random reads, one after the other; that of a
+/// disk that ends none in a second is `u64::MAX`.
+pub fn usual_latency_ns(model: Box<dyn Model>) -> u64 {
+    let length = SHORT_BYTES.max(model.block_bytes());
+    let places = (model.capacity_bytes() / u64::from(length)).max(1);
+    let length = u64::from(length).min(model.capacity_bytes()) as u32;
+    let shape = Loop {
+        depth: 1,
+        until_ns: USUAL_IN_NS,
+    };
+    let mut place = 0u64;
+    let next = || {
+        // Steps of the golden section come everywhere.
+        place = place.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        Arrival {
+            at_ns: 0,
+            kind: Kind::Read,
+            offset: ((u128::from(place) * u128::from(places)) >> 64) as u64 * u64::from(length),
+            length,
+        }
+    };
+    let ended = closed_loop(model, shape, next);
+    let mut latencies: Vec<u64> = ended.iter().map(|&(_, latency_ns)| latency_ns).collect();
+    if latencies.is_empty() {
+        return u64::MAX;
+    }
+    median(&mut latencies)
 }
 
 fn median(values: &mut [u64]) -> u64 {
@@ -130,34 +304,77 @@ fn median(values: &mut [u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::served::server::Request;
+    use crate::sys::now_ns;
+    use std::sync::mpsc;
 
     #[test]
-    fn the_lead_grows_with_what_is_copied() {
+    fn the_lead_grows_with_what_is_copied_after_pauses_and_beside_others() {
         let lead = Lead {
             base_ns: 1000,
+            rested_ns: 200,
+            crowded_ns: 70,
             per_mebibyte_ns: 4096,
         };
-        assert_eq!(lead.of(0), 1000);
-        assert_eq!(lead.of(256 << 10), 2024);
-        assert_eq!(Lead::NONE.of(u32::MAX), 0);
+        let alone = |since_ns| Company::None { since_ns };
+        assert_eq!(lead.of(0, alone(0)), 1000);
+        assert_eq!(lead.of(256 << 10, alone(0)), 2024);
+        assert_eq!(lead.of(0, alone(500_000)), 1100);
+        assert_eq!(lead.of(0, alone(u64::MAX)), 1200);
+        assert_eq!(lead.of(0, Company::Others), 1070);
+        assert_eq!(Lead::NONE.of(u32::MAX, Company::Others), 0);
+    }
+
+    /// Of a transport that takes `extra_ns`, and more for what is copied.
+    fn measured(latency_ns: u64, extra_ns: u64) -> Lead {
+        let trip = RoundTrip::start(latency_ns).unwrap();
+        trip.measure(|length| {
+            let start = now_ns();
+            let copied_ns = u64::from(length) / 4;
+            thread::sleep(Duration::from_nanos(extra_ns + copied_ns));
+            let (sender, receiver) = mpsc::channel();
+            let request = Request::Read { offset: 0, length };
+            let reply = move |result| sender.send(result).unwrap();
+            trip.server().submit(request, Box::new(reply));
+            receiver.recv().unwrap()?;
+            Ok(now_ns() - start)
+        })
+        .unwrap()
     }
 
     #[test]
     fn what_a_transport_adds_is_measured_without_the_disk() {
-        let lead = measure_lead(|length| {
-            let extra = 50_000 + u64::from(length) / 4;
-            std::thread::sleep(std::time::Duration::from_nanos(LATENCY_NS + extra));
-            Ok(())
-        })
-        .unwrap();
+        let lead = measured(LATENCY_MAX_NS, 50_000);
         // 51 us at least; a busy machine sleeps longer.
         assert!(lead.base_ns >= 51_000, "{lead:?}");
         assert!(lead.base_ns <= BASE_MAX_NS);
     }
 
     #[test]
+    fn a_transport_that_takes_longer_than_the_disk_is_measured_too() {
+        let lead = measured(20_000, 200_000);
+        assert!((201_000..=BASE_MAX_NS).contains(&lead.base_ns), "{lead:?}");
+    }
+
+    #[test]
     fn a_failing_transport_is_reported() {
-        let error = measure_lead(|_| Err(io::ErrorKind::NotConnected.into())).unwrap_err();
-        assert!(error.to_string().contains("round trip"));
+        let trip = RoundTrip::start(LATENCY_MAX_NS).unwrap();
+        let failed = trip.measure(|_| Err(io::ErrorKind::NotConnected.into()));
+        assert!(failed.unwrap_err().to_string().contains("round trip"));
+    }
+
+    #[test]
+    fn the_usual_latency_is_the_models() {
+        let usual = |latency_ns| {
+            let parameters = ConstantParameters {
+                capacity_bytes: 512,
+                queue_max: 1,
+                latency_ns,
+            };
+            usual_latency_ns(Box::new(Constant::new(parameters).unwrap()))
+        };
+        assert_eq!(usual(85_000), 85_000);
+        assert_eq!(usual(10_000_000), 10_000_000);
+        assert_eq!(usual(10_000_000_000), u64::MAX);
     }
 }

@@ -22,16 +22,26 @@
 //! The timing thread sleeps on a timer of the kernel. What the kernel takes to
 //! wake it, some 20 us on a virtual machine that was idle, it learns, sets the
 //! alarm that much earlier, and spins for the rest: never for longer than
-//! 60 us an answer. Where that is allowed (root), it and the transports'
+//! 60 us an answer. What is due before it could be woken is answered by the
+//! thread that submitted. Where that is allowed (root), it and the transports'
 //! threads go before all ordinary ones: a disk is not slower when its host is
-//! busy.
+//! busy. And processors are kept from sleeping while requests come to a disk
+//! of less than 2 ms: several threads are woken on a request's way.
 //!
 //! A client sees the model's latency and the transport's round trip on top.
 //! That is made up for by a [`Lead`]: answers are sent so much before the
-//! model's time as a request with an answer spends on its way. It is measured
-//! at the start ([`measure_lead`]) and can be set, to zero as well. Where the
-//! disk is faster than the transport, the answer goes out at once, and the
-//! rest of the lead counts as lateness.
+//! model's time as a request with an answer spends on its way, which depends on
+//! what was before it ([`Company`]). It is measured at the start
+//! ([`RoundTrip`]) and can be set, to zero as well. Where the disk is faster
+//! than the transport, the answer goes out at once, and the rest of the lead
+//! counts as lateness.
+//!
+//! So an answer must be known before its time. Models foresee the ends of
+//! commands where they can ([`Model::foreseen_ns`](crate::Model::foreseen_ns)),
+//! and their time is the clock's. One that cannot, as it decides on the way, is
+//! run ahead of the clock by the lead: commands that come meanwhile begin at
+//! its time, a little late. Such models have moving heads or full buffers, and
+//! take milliseconds.
 
 pub mod backing;
 mod contents;
@@ -42,13 +52,14 @@ mod lone_timer;
 pub mod nbd;
 mod queue;
 mod server;
+mod state;
 mod statistics;
 mod waking;
 
 pub use expected::{Arrival, Loop, Taken, closed_loop, latencies_ns};
-pub use lead::{Lead, NotMeasured, measure_lead, round_trip_server};
+pub use lead::{Company, Lead, NotMeasured, RoundTrip, usual_latency_ns};
 pub use lone_timer::{AlarmsLate, LoneTimer};
-pub use queue::Queue;
+pub use queue::{Queue, Said};
 pub use server::{Reply, Request, Server, ServerOptions};
 pub use statistics::Statistics;
 

@@ -1,7 +1,5 @@
 //! The disk itself: operations in, answers out when the model says.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -10,18 +8,24 @@ use super::contents::{Contents, Transferred};
 use super::expected::Taken;
 use super::lead::Lead;
 use super::queue::Queue;
+use super::state::{Answer, Operation, State};
 use super::statistics::Statistics;
-use super::waking::Waking;
 use crate::fault::Faults;
 use crate::medium::Medium;
-use crate::model::{Command, Done, Kind, Model};
+use crate::model::{Kind, Model};
 use crate::sys::{Timer, go_first, now_ns};
 
 /// Longest operation. No transport lets one through that is as long.
 const LENGTH_MAX: u64 = 1 << 30;
 
-/// The timing thread looks for news so often while it spins.
+/// A disk whose requests take less suffers from what idle processors take to
+/// wake up: some 20 us a thread on a virtual machine, several on the way.
+const FAST_NS: u64 = 2_000_000;
+
+/// A thread looks for news so often while it spins.
 const SPIN_NS: u64 = 5_000;
+/// When the alarm is set to while a thread is awake that looks for itself.
+const ATTENDED: Option<u64> = Some(0);
 
 /// What a client wants.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +82,10 @@ pub struct ServerOptions {
     pub outstanding_bytes_max: u64,
     /// By how much answers go out before the model's time.
     pub lead: Lead,
+    /// As of [`usual_latency_ns`](super::usual_latency_ns). Where it is less
+    /// than 2 ms, and that is allowed, processors are kept from sleeping while
+    /// requests come, and for a second after.
+    pub usual_latency_ns: u64,
     /// What goes wrong.
     pub faults: Option<Arc<Faults>>,
     /// Operations whose moments are kept for [`Server::take_taken`]; of more,
@@ -91,6 +99,7 @@ impl Default for ServerOptions {
             outstanding_max: 4096,
             outstanding_bytes_max: 256 << 20,
             lead: Lead::NONE,
+            usual_latency_ns: u64::MAX,
             faults: None,
             taken_max: 0,
         }
@@ -113,46 +122,7 @@ struct Shared {
     size_bytes: u64,
     outstanding_max: usize,
     outstanding_bytes_max: u64,
-}
-
-struct State {
-    queue: Queue,
-    lead: Lead,
-    operations: Vec<Option<Operation>>,
-    free: Vec<u32>,
-    outstanding_bytes: u64,
-    /// By the powers of two of their lengths.
-    outstanding_lengths: [u32; 33],
-    /// Ended in the model, not yet answered: when to, and which.
-    due: BinaryHeap<Reverse<(u64, u32)>>,
-    ended: Vec<Done>,
-    armed_ns: Option<u64>,
-    waking: Waking,
-    statistics: Statistics,
-    taken: Vec<Taken>,
-    taken_max: usize,
-    stopped: bool,
-}
-
-struct Operation {
-    kind: Kind,
-    length: u32,
-    arrived_ns: u64,
-    /// When its answer should go out, once the model has said.
-    send_ns: Option<u64>,
-    /// A fault's delay, which is added to the model's time once.
-    stall_ns: u64,
-    /// Its answer should be out, but for the data.
-    overdue: bool,
-    result: Option<io::Result<Vec<u8>>>,
-    reply: Reply,
-}
-
-/// An answer that is ready.
-struct Answer {
-    send_ns: u64,
-    result: io::Result<Vec<u8>>,
-    reply: Reply,
+    keeps_awake: bool,
 }
 
 impl Server {
@@ -172,29 +142,14 @@ impl Server {
         let mut queue = Queue::new(model);
         queue.advance(now_ns(), &mut Vec::new());
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                queue,
-                lead: options.lead,
-                operations: Vec::new(),
-                free: Vec::new(),
-                outstanding_bytes: 0,
-                outstanding_lengths: [0; 33],
-                due: BinaryHeap::new(),
-                ended: Vec::new(),
-                armed_ns: None,
-                waking: Waking::default(),
-                statistics: Statistics::default(),
-                // No copying of what there is while others wait.
-                taken: Vec::with_capacity(options.taken_max),
-                taken_max: options.taken_max,
-                stopped: false,
-            }),
+            state: Mutex::new(State::new(queue, options)),
             room: Condvar::new(),
             timer: Timer::new()?,
             contents,
             size_bytes,
             outstanding_max: options.outstanding_max.max(1),
             outstanding_bytes_max: options.outstanding_bytes_max,
+            keeps_awake: options.usual_latency_ns < FAST_NS,
         });
         let own = Arc::clone(&shared);
         let timing = thread::Builder::new()
@@ -227,6 +182,7 @@ impl Server {
         let tag = self.shared.enter(&request, arrived_ns, reply);
         let transferred = self.shared.contents.transfer(request);
         self.shared.finish_transfer(tag, transferred);
+        self.shared.stay_for_answers();
     }
 
     /// Takes away what the plan's faults left in the disk's cache only, as a
@@ -314,8 +270,8 @@ impl Shared {
     fn enter(&self, request: &Request<'_>, arrived_ns: u64, reply: Reply) -> u32 {
         let (offset, length) = request.range();
         let mut state = self.lock();
-        while state.outstanding() >= self.outstanding_max
-            || (state.outstanding() > 0
+        while state.outstanding >= self.outstanding_max
+            || (state.outstanding > 0
                 && state.outstanding_bytes + u64::from(length) > self.outstanding_bytes_max)
         {
             state = self
@@ -323,20 +279,17 @@ impl Shared {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        let operation = Operation {
-            kind: request.kind(),
-            length,
-            arrived_ns,
-            send_ns: None,
-            stall_ns: 0,
-            overdue: false,
-            result: None,
-            reply,
-        };
+        let company = state.company(arrived_ns);
+        let operation = Operation::new(request.kind(), length, (arrived_ns, company), reply);
+        if self.keeps_awake {
+            state.keep_awake(arrived_ns);
+        }
         let durable = matches!(request, Request::Write { durable: true, .. });
         let tag = state.add(operation);
         state.give(tag, (offset, length), durable);
-        self.rearm_if_earlier(&mut state);
+        // What is due before that, this thread answers when it has the data.
+        let stays_ns = now_ns() + SPIN_NS;
+        self.rearm_if_earlier(&mut state, stays_ns);
         tag
     }
 
@@ -350,7 +303,7 @@ impl Shared {
             return;
         }
         if state.postpone(tag) {
-            self.rearm_if_earlier(&mut state);
+            self.rearm_if_earlier(&mut state, 0);
             return;
         }
         state.statistics.medium_late += 1;
@@ -362,9 +315,67 @@ impl Shared {
         self.lock().statistics.record_lateness(late);
     }
 
-    /// The kernel moves the alarm; the timing thread sleeps on.
-    fn rearm_if_earlier(&self, state: &mut State) {
-        let target = state.alarm_ns();
+    /// What is due sooner than the timing thread can be woken is answered by
+    /// the thread that submitted, before it goes for the next request.
+    fn stay_for_answers(&self) {
+        let mut answers = Vec::new();
+        let mut state = self.lock();
+        if state.armed_ns == ATTENDED {
+            return;
+        }
+        loop {
+            let now_ns = now_ns();
+            state.take_due(now_ns, &mut answers);
+            if !answers.is_empty() {
+                state.armed_ns = ATTENDED;
+                drop(state);
+                self.answer(&mut answers);
+                state = self.lock();
+                continue;
+            }
+            let alarm_ns = state.alarm_ns();
+            if state.next_ns().is_none_or(|at_ns| at_ns > now_ns + SPIN_NS) {
+                if state.armed_ns != alarm_ns {
+                    state.armed_ns = alarm_ns;
+                    self.timer.arm(alarm_ns);
+                }
+                return;
+            }
+            state = self.spin(state, now_ns);
+        }
+    }
+
+    /// Until the next answer is due, or may have become so.
+    fn spin<'a>(&'a self, mut state: MutexGuard<'a, State>, now_ns: u64) -> MutexGuard<'a, State> {
+        let until_ns = now_ns + SPIN_NS;
+        let until_ns = state.next_ns().map_or(now_ns, |at_ns| at_ns.min(until_ns));
+        // Submitters need not wake anybody.
+        state.armed_ns = ATTENDED;
+        drop(state);
+        while self::now_ns() < until_ns {
+            std::hint::spin_loop();
+        }
+        self.lock()
+    }
+
+    fn answer(&self, answers: &mut Vec<Answer>) {
+        let mut lateness = Vec::with_capacity(answers.len());
+        for answer in answers.drain(..) {
+            lateness.push(now_ns().saturating_sub(answer.send_ns));
+            (answer.reply)(answer.result);
+        }
+        self.room.notify_all();
+        let mut state = self.lock();
+        state.active_ns = now_ns();
+        for late in lateness {
+            state.statistics.record_lateness(late);
+        }
+    }
+
+    /// The kernel moves the alarm; the timing thread sleeps on. It need not
+    /// ring before `not_before_ns`.
+    fn rearm_if_earlier(&self, state: &mut State, not_before_ns: u64) {
+        let target = state.alarm_ns().map(|at_ns| at_ns.max(not_before_ns));
         if target.is_some_and(|target| state.armed_ns.is_none_or(|armed| target < armed)) {
             state.armed_ns = target;
             self.timer.arm(target);
@@ -375,204 +386,37 @@ impl Shared {
     fn keep_time(&self) {
         go_first();
         let mut answers = Vec::new();
-        let mut lateness = Vec::new();
         let mut state = self.lock();
         while !state.stopped {
-            for late in lateness.drain(..) {
-                state.statistics.record_lateness(late);
-            }
-            state.take_due(now_ns(), &mut answers);
+            let now_ns = now_ns();
+            state.let_sleep(now_ns);
+            state.take_due(now_ns, &mut answers);
             if answers.is_empty() {
                 state = self.wait_for_next(state);
-                continue;
+            } else {
+                drop(state);
+                self.answer(&mut answers);
+                state = self.lock();
             }
-            drop(state);
-            for answer in answers.drain(..) {
-                lateness.push(now_ns().saturating_sub(answer.send_ns));
-                (answer.reply)(answer.result);
-            }
-            self.room.notify_all();
-            state = self.lock();
         }
     }
 
     /// Sleeps until shortly before the next answer, and spins for the rest.
     fn wait_for_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let now_ns = now_ns();
         let alarm_ns = state.alarm_ns();
-        if let Some(next_ns) = state.next_ns()
-            && alarm_ns.is_some_and(|alarm_ns| alarm_ns <= now_ns())
-        {
-            // Submitters need not wake it: it looks again in a moment.
-            state.armed_ns = Some(0);
-            drop(state);
-            let until_ns = next_ns.min(now_ns() + SPIN_NS);
-            while now_ns() < until_ns {
-                std::hint::spin_loop();
-            }
-            return self.lock();
+        if alarm_ns.is_some_and(|alarm_ns| alarm_ns <= now_ns) {
+            return self.spin(state, now_ns);
         }
         state.armed_ns = alarm_ns;
         self.timer.arm(alarm_ns);
         drop(state);
         self.timer.wait();
-        let woken_ns = now_ns();
+        let woken_ns = self::now_ns();
         let mut state = self.lock();
         if let Some(armed_ns) = state.armed_ns {
             state.waking.learn(woken_ns.saturating_sub(armed_ns));
         }
         state
     }
-}
-
-impl State {
-    fn outstanding(&self) -> usize {
-        self.operations.len() - self.free.len()
-    }
-
-    fn add(&mut self, operation: Operation) -> u32 {
-        self.outstanding_bytes += u64::from(operation.length);
-        self.outstanding_lengths[length_class(operation.length)] += 1;
-        if let Some(tag) = self.free.pop() {
-            self.operations[tag as usize] = Some(operation);
-            return tag;
-        }
-        self.operations.push(Some(operation));
-        self.operations.len() as u32 - 1
-    }
-
-    /// A tag is in use from [`add`](Self::add) to [`remove`](Self::remove).
-    fn operation(&mut self, tag: u32) -> &mut Operation {
-        self.operations[tag as usize]
-            .as_mut()
-            .expect("outstanding until it is removed")
-    }
-
-    fn give(&mut self, tag: u32, (offset, length): (u64, u32), durable: bool) {
-        let operation = self.operation(tag);
-        let (kind, arrived_ns) = (operation.kind, operation.arrived_ns);
-        let block = u64::from(self.queue.model().block_bytes());
-        let start = offset / block * block;
-        let end = (offset + u64::from(length)).next_multiple_of(block);
-        let command = Command {
-            tag,
-            kind,
-            offset: start,
-            length: (end - start) as u32,
-            durable,
-        };
-        let mut ended = std::mem::take(&mut self.ended);
-        self.queue.submit(arrived_ns, command, &mut ended);
-        self.ended = ended;
-        if self.taken.len() < self.taken_max {
-            self.taken.push(Taken {
-                arrived_ns,
-                taken_ns: self.queue.now_ns(),
-                command,
-            });
-        }
-        self.schedule();
-    }
-
-    /// Says of what has ended in the model when to answer.
-    fn schedule(&mut self) {
-        let mut ended = std::mem::take(&mut self.ended);
-        for done in ended.drain(..) {
-            let lead = self.lead;
-            let operation = self.operation(done.tag);
-            let send_ns = done.at_ns.saturating_sub(lead.of(operation.length));
-            operation.send_ns = Some(send_ns);
-            let latency_ns = done.at_ns.saturating_sub(operation.arrived_ns);
-            self.statistics.model_latency_sum_ns += u128::from(latency_ns);
-            self.due.push(Reverse((send_ns, done.tag)));
-        }
-        self.ended = ended;
-    }
-
-    /// How far the model is ahead of the clock, so that each answer is known
-    /// when it must go out.
-    fn ahead_ns(&self) -> u64 {
-        let longest = self
-            .outstanding_lengths
-            .iter()
-            .rposition(|&count| count > 0);
-        longest.map_or(0, |class| self.lead.of(class_length_max(class)))
-    }
-
-    /// When to look again.
-    fn next_ns(&self) -> Option<u64> {
-        let event = self.queue.next_event_ns();
-        let event = event.map(|at_ns| at_ns.saturating_sub(self.ahead_ns()));
-        let due = self.due.peek().map(|Reverse((at_ns, _))| *at_ns);
-        event.into_iter().chain(due).min()
-    }
-
-    /// When to wake up for it.
-    fn alarm_ns(&self) -> Option<u64> {
-        let margin_ns = self.waking.margin_ns();
-        self.next_ns().map(|at_ns| at_ns.saturating_sub(margin_ns))
-    }
-
-    fn take_due(&mut self, now_ns: u64, answers: &mut Vec<Answer>) {
-        let mut ended = std::mem::take(&mut self.ended);
-        self.queue.run_events(now_ns + self.ahead_ns(), &mut ended);
-        self.ended = ended;
-        self.schedule();
-        while let Some(&Reverse((send_ns, tag))) = self.due.peek()
-            && send_ns <= now_ns
-        {
-            self.due.pop();
-            let operation = self.operation(tag);
-            if operation.result.is_none() {
-                operation.overdue = true;
-            } else if !self.postpone(tag) {
-                answers.push(self.remove(tag));
-            }
-        }
-    }
-
-    /// Adds a fault's delay to what is due. False where there is none.
-    fn postpone(&mut self, tag: u32) -> bool {
-        let operation = self.operation(tag);
-        let stall_ns = std::mem::take(&mut operation.stall_ns);
-        let send_ns = operation.send_ns.unwrap_or_default() + stall_ns;
-        if stall_ns > 0 {
-            operation.send_ns = Some(send_ns);
-            operation.overdue = false;
-            self.due.push(Reverse((send_ns, tag)));
-        }
-        stall_ns > 0
-    }
-
-    /// What is due and has its data.
-    fn remove(&mut self, tag: u32) -> Answer {
-        let operation = self.operations[tag as usize]
-            .take()
-            .expect("outstanding until it is removed");
-        self.free.push(tag);
-        self.outstanding_bytes -= u64::from(operation.length);
-        self.outstanding_lengths[length_class(operation.length)] -= 1;
-        let result = operation.result.expect("removed only with its data");
-        match operation.kind {
-            Kind::Read => self.statistics.reads += 1,
-            Kind::Write => self.statistics.writes += 1,
-            Kind::Flush => self.statistics.flushes += 1,
-        }
-        self.statistics.errors += u64::from(result.is_err());
-        Answer {
-            send_ns: operation.send_ns.unwrap_or_default(),
-            result,
-            reply: operation.reply,
-        }
-    }
-}
-
-/// Lengths up to a power of two are one class.
-fn length_class(length: u32) -> usize {
-    (u32::BITS - length.leading_zeros()) as usize
-}
-
-fn class_length_max(class: usize) -> u32 {
-    u32::MAX
-        .checked_shr(u32::BITS - class as u32)
-        .unwrap_or_default()
 }

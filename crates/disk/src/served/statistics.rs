@@ -19,6 +19,9 @@ pub struct Statistics {
     /// The latencies that the model gave them, waiting for room in the disk's
     /// queue included, summed.
     pub model_latency_sum_ns: u128,
+    /// After which times they should have been answered, with the lead taken
+    /// off, summed.
+    pub meant_sum_ns: u128,
     lateness_ns: Histogram<u64>,
 }
 
@@ -34,6 +37,7 @@ impl Default for Statistics {
             errors: 0,
             medium_late: 0,
             model_latency_sum_ns: 0,
+            meant_sum_ns: 0,
             lateness_ns: Histogram::new_with_bounds(1, LATENESS_MAX_NS, 3)
                 .expect("the bounds are constant and valid"),
         }

@@ -5,8 +5,6 @@
 const MARGIN_MAX_NS: u64 = 60_000;
 /// A new observation weighs one in so many.
 const WEIGHT: i64 = 16;
-/// Deviations from the mean that a margin covers.
-const DEVIATIONS: i64 = 2;
 
 /// Mean and mean deviation, as TCP estimates round trips (RFC 6298).
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +25,7 @@ impl Waking {
 
     /// How much earlier the alarm should ring.
     pub fn margin_ns(&self) -> u64 {
-        let margin_ns = self.mean_ns + DEVIATIONS * self.deviation_ns;
+        let margin_ns = self.mean_ns + self.deviation_ns;
         (margin_ns.max(0) as u64).min(MARGIN_MAX_NS)
     }
 }

@@ -1,5 +1,6 @@
 //! Every unsafe block of this crate: thin wrappers around system calls.
 
+mod awake;
 mod clock;
 mod lock;
 mod mount;
@@ -7,6 +8,7 @@ mod priority;
 mod send;
 mod timer;
 
+pub use awake::Awake;
 pub use clock::now_ns;
 pub use lock::{Locking, lock_exclusively};
 pub use mount::{Unmount, unmount};

@@ -63,7 +63,7 @@ fn arrival(options: &VerifyOptions, at_ns: u64, offset: u64) -> Arrival {
     }
 }
 
-fn model(options: &VerifyOptions) -> Result<Box<dyn Model>, Failure> {
+pub fn model(options: &VerifyOptions) -> Result<Box<dyn Model>, Failure> {
     describe::build(&options.description, &options.model_arguments)
 }
 

@@ -80,9 +80,11 @@ fn sentences(outcome: &VerifyOutcome) -> Vec<String> {
         .iter()
         .map(|lead| {
             format!(
-                "Answers by {} went out {} early, and {} more per MiB, to make up for their way.",
+                "Answers by {} went out {} early, up to {} more after a pause, {} more beside others, and {} more per MiB, to make up for their way.",
                 transport(lead.transport),
                 units::time(lead.base_ns as f64),
+                units::time(lead.rested_ns as f64),
+                units::time(lead.crowded_ns as f64),
                 units::time(lead.per_mebibyte_ns as f64)
             )
         })

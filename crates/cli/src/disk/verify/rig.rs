@@ -8,10 +8,10 @@ use iolane_disk::medium::FileMedium;
 use iolane_disk::served::backing::{self, Unsynced};
 use iolane_disk::served::fuse::Fuse;
 use iolane_disk::served::nbd::{self, Nbd};
-use iolane_disk::served::{Lead, Server, ServerOptions};
+use iolane_disk::served::{Lead, Server, ServerOptions, usual_latency_ns};
 
-use super::VerifyOptions;
 use super::client::{Client, FileClient, NbdClient};
+use super::{VerifyOptions, load};
 use crate::args::disk::Transport;
 use crate::cleanup::Registration;
 use crate::disk::lead::{self, Way};
@@ -27,6 +27,7 @@ const TAKEN_MAX: usize = 4_000_000;
 pub struct Place<'a> {
     pub options: &'a VerifyOptions,
     session: &'a Session,
+    usual_latency_ns: u64,
     directory: PathBuf,
     _remove: Registration,
 }
@@ -53,6 +54,7 @@ impl<'a> Place<'a> {
         Ok(Self {
             options,
             session,
+            usual_latency_ns: usual_latency_ns(load::model(options)?),
             directory,
             _remove: remove,
         })
@@ -69,7 +71,8 @@ impl<'a> Place<'a> {
             Transport::Loop => Way::Loop(&directory),
             Transport::Nbd => Way::Nbd,
         };
-        lead::choose(self.options.lead, &way, self.session)
+        let usual_latency_ns = self.usual_latency_ns;
+        lead::choose(self.options.lead, &way, usual_latency_ns, self.session)
     }
 }
 
@@ -98,6 +101,7 @@ impl Rig {
         let medium = Arc::new(Unsynced(FileMedium::new(file, size_bytes)));
         let server_options = ServerOptions {
             lead,
+            usual_latency_ns: place.usual_latency_ns,
             taken_max: TAKEN_MAX,
             ..ServerOptions::default()
         };

@@ -1,0 +1,348 @@
+//! What is outstanding, and when it is due.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+
+use super::expected::Taken;
+use super::lead::{Company, Lead};
+use super::queue::{Queue, Said};
+use super::server::{Reply, ServerOptions};
+use super::statistics::Statistics;
+use super::waking::Waking;
+use crate::model::{Command, Done, Kind};
+use crate::sys::Awake;
+
+/// How long processors are kept awake for the next request.
+const AWAKE_NS: u64 = 1_000_000_000;
+
+/// Of one disk, under its lock.
+pub(super) struct State {
+    pub(super) queue: Queue,
+    pub(super) lead: Lead,
+    operations: Vec<Slot>,
+    free: Vec<u32>,
+    /// Operations without an answer.
+    pub(super) outstanding: usize,
+    pub(super) outstanding_bytes: u64,
+    /// Operations whose end is not known, by the powers of two of their
+    /// lengths.
+    undecided_lengths: [u32; 33],
+    /// Of known end, not yet answered: when to, and which.
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+    said: Vec<Said>,
+    pub(super) armed_ns: Option<u64>,
+    /// When the last operation came or was answered.
+    pub(super) active_ns: u64,
+    pub(super) waking: Waking,
+    /// While requests come to a disk that is fast.
+    awake: Option<KeptAwake>,
+    pub(super) statistics: Statistics,
+    pub(super) taken: Vec<Taken>,
+    taken_max: usize,
+    pub(super) stopped: bool,
+}
+
+struct KeptAwake {
+    /// Where it is allowed.
+    _processors: Option<Awake>,
+    last_request_ns: u64,
+    /// When to see whether requests still come.
+    until_ns: u64,
+}
+
+/// What a tag stands for.
+enum Slot {
+    Free,
+    Outstanding(Operation),
+    /// The model has not come to the end yet.
+    Answered,
+}
+
+pub(super) struct Operation {
+    kind: Kind,
+    length: u32,
+    arrived_ns: u64,
+    company: Company,
+    /// When its answer should go out, once the model has said.
+    send_ns: Option<u64>,
+    /// It has ended in the model.
+    ended: bool,
+    /// A fault's delay, which is added to the model's time once.
+    pub(super) stall_ns: u64,
+    /// Its answer should be out, but for the data.
+    pub(super) overdue: bool,
+    pub(super) result: Option<io::Result<Vec<u8>>>,
+    reply: Reply,
+}
+
+impl Operation {
+    /// That came then, and had that company.
+    pub(super) fn new(
+        kind: Kind,
+        length: u32,
+        (arrived_ns, company): (u64, Company),
+        reply: Reply,
+    ) -> Operation {
+        Operation {
+            kind,
+            length,
+            arrived_ns,
+            company,
+            send_ns: None,
+            ended: false,
+            stall_ns: 0,
+            overdue: false,
+            result: None,
+            reply,
+        }
+    }
+}
+
+/// An answer that is ready.
+pub(super) struct Answer {
+    pub(super) send_ns: u64,
+    pub(super) result: io::Result<Vec<u8>>,
+    pub(super) reply: Reply,
+}
+
+impl State {
+    pub(super) fn new(queue: Queue, options: &ServerOptions) -> State {
+        State {
+            queue,
+            lead: options.lead,
+            operations: Vec::new(),
+            free: Vec::new(),
+            outstanding: 0,
+            outstanding_bytes: 0,
+            undecided_lengths: [0; 33],
+            due: BinaryHeap::new(),
+            said: Vec::new(),
+            armed_ns: None,
+            active_ns: 0,
+            waking: Waking::default(),
+            awake: None,
+            statistics: Statistics::default(),
+            // No copying of what there is while others wait.
+            taken: Vec::with_capacity(options.taken_max),
+            taken_max: options.taken_max,
+            stopped: false,
+        }
+    }
+
+    pub(super) fn keep_awake(&mut self, now_ns: u64) {
+        let awake = self.awake.get_or_insert_with(|| KeptAwake {
+            _processors: Awake::hold(),
+            last_request_ns: now_ns,
+            until_ns: now_ns + AWAKE_NS,
+        });
+        awake.last_request_ns = now_ns;
+    }
+
+    /// Once no request has come for long enough.
+    pub(super) fn let_sleep(&mut self, now_ns: u64) {
+        let Some(awake) = &mut self.awake else {
+            return;
+        };
+        if awake.until_ns <= now_ns {
+            awake.until_ns = awake.last_request_ns + AWAKE_NS;
+        }
+        if awake.until_ns <= now_ns {
+            self.awake = None;
+        }
+    }
+
+    pub(super) fn company(&self, now_ns: u64) -> Company {
+        if self.outstanding > 0 {
+            return Company::Others;
+        }
+        Company::None {
+            since_ns: now_ns.saturating_sub(self.active_ns),
+        }
+    }
+
+    pub(super) fn add(&mut self, operation: Operation) -> u32 {
+        self.active_ns = operation.arrived_ns;
+        self.outstanding += 1;
+        self.outstanding_bytes += u64::from(operation.length);
+        self.undecided_lengths[length_class(operation.length)] += 1;
+        let slot = Slot::Outstanding(operation);
+        if let Some(tag) = self.free.pop() {
+            self.operations[tag as usize] = slot;
+            return tag;
+        }
+        self.operations.push(slot);
+        self.operations.len() as u32 - 1
+    }
+
+    /// Outstanding from [`add`](Self::add) to [`remove`](Self::remove).
+    pub(super) fn operation(&mut self, tag: u32) -> &mut Operation {
+        match &mut self.operations[tag as usize] {
+            Slot::Outstanding(operation) => operation,
+            Slot::Free | Slot::Answered => unreachable!("outstanding until it is removed"),
+        }
+    }
+
+    pub(super) fn give(&mut self, tag: u32, (offset, length): (u64, u32), durable: bool) {
+        let operation = self.operation(tag);
+        let (kind, arrived_ns) = (operation.kind, operation.arrived_ns);
+        let block = u64::from(self.queue.model().block_bytes());
+        let start = offset / block * block;
+        let end = (offset + u64::from(length)).next_multiple_of(block);
+        let command = Command {
+            tag,
+            kind,
+            offset: start,
+            length: (end - start) as u32,
+            durable,
+        };
+        self.queue.submit(arrived_ns, command, &mut self.said);
+        if self.taken.len() < self.taken_max {
+            self.taken.push(Taken {
+                arrived_ns,
+                taken_ns: self.queue.now_ns(),
+                command,
+            });
+        }
+        self.schedule();
+    }
+
+    /// Decides when to answer, of what the model has said.
+    fn schedule(&mut self) {
+        let mut all = std::mem::take(&mut self.said);
+        for said in all.drain(..) {
+            match said {
+                Said::WillEnd(done) => self.decide(done),
+                Said::Ended(done) => self.end(done),
+            }
+        }
+        self.said = all;
+    }
+
+    fn decide(&mut self, done: Done) {
+        let lead = self.lead;
+        let operation = self.operation(done.tag);
+        let length = operation.length;
+        let lead_ns = lead.of(length, operation.company);
+        let send_ns = done.at_ns.saturating_sub(lead_ns);
+        operation.send_ns = Some(send_ns);
+        let latency_ns = done.at_ns.saturating_sub(operation.arrived_ns);
+        let meant_ns = send_ns.saturating_sub(operation.arrived_ns);
+        self.statistics.model_latency_sum_ns += u128::from(latency_ns);
+        self.statistics.meant_sum_ns += u128::from(meant_ns);
+        self.undecided_lengths[length_class(length)] -= 1;
+        self.due.push(Reverse((send_ns, done.tag)));
+    }
+
+    fn end(&mut self, done: Done) {
+        let slot = &mut self.operations[done.tag as usize];
+        let Slot::Outstanding(operation) = slot else {
+            *slot = Slot::Free;
+            self.free.push(done.tag);
+            return;
+        };
+        operation.ended = true;
+        if operation.send_ns.is_none() {
+            self.decide(done);
+        }
+    }
+
+    /// How far the model is ahead of the clock, so that each answer is known
+    /// when it must go out. What comes until then, begins then: so a model is
+    /// asked to foresee ends, and is ahead only for those that it cannot.
+    fn ahead_ns(&self) -> u64 {
+        let longest = self.undecided_lengths.iter().rposition(|&count| count > 0);
+        longest.map_or(0, |class| {
+            let lead = self.lead;
+            let length = class_length_max(class);
+            let alone = Company::None { since_ns: u64::MAX };
+            lead.of(length, alone).max(lead.of(length, Company::Others))
+        })
+    }
+
+    /// When to look again.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        let undecided = self.undecided_lengths.iter().any(|&count| count > 0);
+        let event = self.queue.next_event_ns().filter(|_| undecided);
+        let event = event.map(|at_ns| at_ns.saturating_sub(self.ahead_ns()));
+        let due = self.due.peek().map(|Reverse((at_ns, _))| *at_ns);
+        event.into_iter().chain(due).min()
+    }
+
+    /// When to wake up for it.
+    pub(super) fn alarm_ns(&self) -> Option<u64> {
+        let margin_ns = self.waking.margin_ns();
+        let next_ns = self.next_ns();
+        let early_ns = next_ns.map(|at_ns| at_ns.saturating_sub(margin_ns));
+        let until_ns = self.awake.as_ref().map(|awake| awake.until_ns);
+        early_ns.into_iter().chain(until_ns).min()
+    }
+
+    pub(super) fn take_due(&mut self, now_ns: u64, answers: &mut Vec<Answer>) {
+        let until_ns = now_ns + self.ahead_ns();
+        self.queue.run_events(until_ns, &mut self.said);
+        self.schedule();
+        while let Some(&Reverse((send_ns, tag))) = self.due.peek()
+            && send_ns <= now_ns
+        {
+            self.due.pop();
+            let operation = self.operation(tag);
+            if operation.result.is_none() {
+                operation.overdue = true;
+            } else if !self.postpone(tag) {
+                answers.push(self.remove(tag));
+            }
+        }
+    }
+
+    /// Adds a fault's delay to what is due. False where there is none.
+    pub(super) fn postpone(&mut self, tag: u32) -> bool {
+        let operation = self.operation(tag);
+        let stall_ns = std::mem::take(&mut operation.stall_ns);
+        let send_ns = operation.send_ns.unwrap_or_default() + stall_ns;
+        if stall_ns > 0 {
+            operation.send_ns = Some(send_ns);
+            operation.overdue = false;
+            self.due.push(Reverse((send_ns, tag)));
+        }
+        stall_ns > 0
+    }
+
+    /// What is due and has its data.
+    pub(super) fn remove(&mut self, tag: u32) -> Answer {
+        let ended = self.operation(tag).ended;
+        let left = if ended { Slot::Free } else { Slot::Answered };
+        let slot = std::mem::replace(&mut self.operations[tag as usize], left);
+        let Slot::Outstanding(operation) = slot else {
+            unreachable!("outstanding until it is removed");
+        };
+        if ended {
+            self.free.push(tag);
+        }
+        self.outstanding -= 1;
+        self.outstanding_bytes -= u64::from(operation.length);
+        let result = operation.result.expect("removed only with its data");
+        match operation.kind {
+            Kind::Read => self.statistics.reads += 1,
+            Kind::Write => self.statistics.writes += 1,
+            Kind::Flush => self.statistics.flushes += 1,
+        }
+        self.statistics.errors += u64::from(result.is_err());
+        Answer {
+            send_ns: operation.send_ns.unwrap_or_default(),
+            result,
+            reply: operation.reply,
+        }
+    }
+}
+
+/// Lengths up to a power of two are one class.
+fn length_class(length: u32) -> usize {
+    (u32::BITS - length.leading_zeros()) as usize
+}
+
+fn class_length_max(class: usize) -> u32 {
+    u32::MAX
+        .checked_shr(u32::BITS - class as u32)
+        .unwrap_or_default()
+}
