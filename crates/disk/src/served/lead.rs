@@ -88,10 +88,7 @@ const USUAL_IN_NS: u64 = 1_000_000_000;
 const SHORT_BYTES: u32 = 4 << 10;
 const LONG_BYTES: u32 = 256 << 10;
 /// Of each kind, in each turn.
-const ROUNDS: usize = 40;
-/// The fastest and the slowest so many of these are left out: stalls of the
-/// machine are no part of the way.
-const CUT: usize = ROUNDS / 10;
+const ROUNDS: usize = 24;
 /// Threads and processors sleep as deep after it as after any longer one.
 const RESTED_NS: u64 = 1_000_000;
 /// Some requests come after a pause, as clients come that do not only wait for
@@ -103,7 +100,7 @@ const AT_ONCE: usize = 2;
 /// What the machine does besides changes from moment to moment: measured in
 /// turns, of which the middle one counts, by its mean: what is usually late by
 /// a little is made up for too, and on average no answer is early or late.
-const TURNS: usize = 5;
+const TURNS: usize = 9;
 /// Turns before these. Each sends answers as early as the one before it found
 /// right: where little time is left, threads do not fall asleep between.
 const SETTLING_TURNS: usize = 2;
@@ -178,10 +175,8 @@ impl RoundTrip {
 
     fn turns(&self, read: &(impl Fn(u32) -> io::Result<u64> + Sync)) -> io::Result<Lead> {
         let way = |times: io::Result<Vec<u64>>| -> io::Result<u64> {
-            let mut times = times?;
-            times.sort_unstable();
-            let usual = &times[CUT..times.len() - CUT];
-            let mean_ns = usual.iter().sum::<u64>() / usual.len() as u64;
+            let times = times?;
+            let mean_ns = times.iter().sum::<u64>() / times.len() as u64;
             // No answer goes out before its request has come.
             let statistics = self.server.take_statistics();
             let meant_ns = statistics.meant_sum_ns / u128::from(statistics.operations().max(1));
