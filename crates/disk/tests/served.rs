@@ -327,17 +327,18 @@ fn nbd_sockets_are_replaced_refused_and_removed() {
 /// Whatever the machine does meanwhile: not a nanosecond is lost or won.
 #[test]
 fn a_lead_does_not_make_commands_wait_for_those_before_them() {
+    // None of them ends in the model meanwhile.
+    let latency = Duration::from_secs(1000);
     let options = ServerOptions {
         lead: Lead {
-            base_ns: LATENCY.as_nanos() as u64,
+            base_ns: latency.as_nanos() as u64,
             ..Lead::NONE
         },
         taken_max: 8,
         ..ServerOptions::default()
     };
-    let server = server(32, LATENCY, &options);
+    let server = server(32, latency, &options);
     for _ in 0..8 {
-        // The last one's answer is out, its end in the model still to come.
         submit(&server, READ).recv().unwrap().0.unwrap();
     }
     let taken = server.take_taken();
@@ -386,17 +387,18 @@ fn processors_are_kept_awake_while_requests_come_to_a_fast_disk() {
     };
     let server = server(32, Duration::from_micros(100), &options);
     assert!(!held());
-    submit(&server, READ).recv().unwrap().0.unwrap();
-    assert!(held());
-    let start = Instant::now();
+    // A thread that is held up for a second comes too late to see it.
+    let seen = (0..10).find_map(|_| {
+        let start = Instant::now();
+        submit(&server, READ).recv().unwrap().0.unwrap();
+        held().then_some(start)
+    });
+    let start = seen.expect("held");
     while held() {
         assert!(start.elapsed() < Duration::from_secs(60), "still awake");
         thread::sleep(Duration::from_millis(20));
     }
-    assert!(
-        start.elapsed() > Duration::from_millis(500),
-        "no longer than a request"
-    );
+    assert!(start.elapsed() >= Duration::from_secs(1));
 }
 
 #[test]
