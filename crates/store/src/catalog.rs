@@ -259,7 +259,7 @@ impl<B: Backing> System<B> {
     /// Drops a table that no transaction uses.
     pub(crate) fn drop_table(&self, name: &str) -> Result<(), Error> {
         let _one_at_a_time = self.catalog.changing.lock();
-        let _not_purged = self.purge.running.lock();
+        let _not_purged = self.purge.keep_out();
         let table = self.take_unused(name)?;
         let gone = self
             .enter(name, None)
@@ -293,7 +293,7 @@ impl<B: Backing> System<B> {
         fill: impl FnOnce(&Table) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let _one_at_a_time = self.catalog.changing.lock();
-        let _not_purged = self.purge.running.lock();
+        let _not_purged = self.purge.keep_out();
         let old = self.take_unused(name)?;
         let built = is_replaceable(&old).and_then(|()| self.build_table(&old.schema, fill));
         let mut tables = self.catalog.tables.write();

@@ -26,7 +26,7 @@ use crate::undo::{HEAD_AT, Place, Slot, Step, read_header, step};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Undo pages that one mini-transaction frees.
@@ -68,6 +68,8 @@ pub(crate) struct Purge {
     slots: Mutex<BTreeMap<u32, Stream>>,
     /// Held by who eats; also keeps tables from being dropped.
     pub(crate) running: Mutex<()>,
+    /// So many wait for who eats to let go.
+    wanted: AtomicUsize,
     /// Transactions that have ended since the store was opened.
     ended: AtomicU64,
     bell: Mutex<bool>,
@@ -82,11 +84,25 @@ impl Purge {
         Purge {
             slots: Mutex::default(),
             running: Mutex::new(()),
+            wanted: AtomicUsize::new(0),
             ended: AtomicU64::new(0),
             bell: Mutex::new(false),
             rung: Condvar::new(),
             lag: Lag::new(lag_bytes_max),
         }
+    }
+
+    /// While this is held nobody eats. Whoever does now lets go after a record,
+    /// and reads what that takes at once.
+    pub(crate) fn keep_out(&self) -> MutexGuard<'_, ()> {
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        let held = self.running.lock();
+        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        held
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) > 0
     }
 
     /// A new slot, whose stream begins at a place.
@@ -206,11 +222,16 @@ impl<B: Backing> System<B> {
         let running = self.purge.running.lock();
         let begin = Instant::now();
         let eaten = self.purge_held(&running, PURGE_RECORDS);
+        let is_wanted = self.purge.is_wanted();
         match eaten {
-            Ok(count) if count >= PURGE_RECORDS => {
+            Ok(count) if count >= PURGE_RECORDS || (count > 0 && is_wanted) => {
                 self.purge.lag.round(count as u64, begin.elapsed());
             }
             _ => self.purge.lag.nothing_to_eat(),
+        }
+        if is_wanted {
+            // The next round would begin before they wake up.
+            MutexGuard::unlock_fair(running);
         }
         eaten
     }
@@ -233,6 +254,9 @@ impl<B: Backing> System<B> {
             // Not with all that have ended, which may be many.
             let eaten = self.purge.slots.lock()[&slot].eaten.clone();
             count += self.eat(slot, eaten, &oldest.view, limit - count)?;
+            if self.purge.is_wanted() {
+                break;
+            }
         }
         self.counters
             .purged
@@ -240,7 +264,7 @@ impl<B: Backing> System<B> {
         Ok(count)
     }
 
-    /// Eats a transaction's records, up to `limit`.
+    /// Eats a transaction's records, up to `limit`, or one if others wait.
     fn eat(
         &self,
         slot: u32,
@@ -282,14 +306,20 @@ impl<B: Backing> System<B> {
             let mut slots = self.purge.slots.lock();
             let known = slots.get_mut(&slot).expect("it was there before");
             known.note(&eaten);
+            drop(slots);
+            if count > 0 && self.purge.is_wanted() {
+                break;
+            }
         }
         Ok(count)
     }
 
     /// What is to be eaten next. Undo that has left memory is read for it as
-    /// nobody's need, until writers are held up: nothing is locked meanwhile.
+    /// nobody's need, until somebody is held up: nothing is locked meanwhile
+    /// but what keeps tables from being dropped.
     fn step_to_eat(&self, place: Place) -> Result<Step, PagesError> {
-        let _background = (!self.purge.lag.is_large()).then(|| acting_as(Role::Purge));
+        let is_needed = self.purge.lag.is_large() || self.purge.is_wanted();
+        let _background = (!is_needed).then(|| acting_as(Role::Purge));
         step(&self.backing, self.slots.space(), place)
     }
 

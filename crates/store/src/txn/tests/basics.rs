@@ -422,6 +422,35 @@ fn purge_looks_at_a_row_only_where_an_index_entry_may_go() {
 }
 
 #[test]
+fn purge_lets_others_in_after_a_record() {
+    let rig = Rig::new(small(11));
+    let system = rig.open();
+    system.create_table(&schema()).unwrap();
+    for id in 0..5 {
+        let mut one = Transaction::begin(&system);
+        one.insert("t", row(id, None, "group", "text")).unwrap();
+        one.insert("t", row(id + 10, None, "group", "text"))
+            .unwrap();
+        one.commit().unwrap();
+    }
+    let running = system.purge.running.lock();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| drop(system.purge.keep_out()));
+        while !system.purge.is_wanted() {
+            std::thread::yield_now();
+        }
+        for _ in 0..4 {
+            assert_eq!(system.purge_held(&running, 1000).unwrap(), 1);
+        }
+        drop(running);
+        other.join().unwrap();
+    });
+    assert!(!system.purge.is_wanted());
+    // Two changes and an end each, without the four.
+    assert_eq!(system.purge(1000).unwrap(), 11);
+}
+
+#[test]
 fn purge_leaves_nothing_behind() {
     let system = filled(7);
     let pages_before = pages_of_table(&system);
