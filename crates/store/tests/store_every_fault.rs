@@ -166,15 +166,15 @@ impl Workload {
     fn reopen(&self, disk: &SimulatedDisk, done: u64, in_doubt: bool) -> Result<(), String> {
         let options = quick(disk, &self.arena);
         let injected = || disk.faults().map_or(0, |faults| faults.log().total);
-        let store = loop {
+        // One that hits the flusher while the store is opened is seen later.
+        let (store, before) = loop {
             let before = injected();
             match Store::open(DIRECTORY, &options) {
-                Ok(store) => break store,
+                Ok(store) => break (store, before),
                 Err(error) if injected() > before && is_due(&error) => {}
                 Err(error) => return Err(format!("opening it: {error}")),
             }
         };
-        let before = injected();
         match self.compare(&store, done, in_doubt) {
             Ok(()) => {}
             // A burst that is not over yet.
