@@ -105,6 +105,15 @@ impl Purge {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
+    /// Records to eat before letting go: one while others wait.
+    fn limit(&self, limit: usize) -> usize {
+        if self.is_wanted() {
+            limit.min(1)
+        } else {
+            limit
+        }
+    }
+
     /// A new slot, whose stream begins at a place.
     pub(crate) fn add(&self, slot: &Slot, head: Place) {
         let eaten = Eaten {
@@ -213,7 +222,10 @@ impl<B: Backing> System<B> {
     /// that could be eaten now.
     pub(crate) fn purge(&self, limit: usize) -> Result<usize, Error> {
         let running = self.purge.running.lock();
-        self.purge_held(&running, limit)
+        let eaten = self.purge_held(&running, limit);
+        // Who waits wakes up later than the next one begins.
+        MutexGuard::unlock_fair(running);
+        eaten
     }
 
     /// A round of the thread that purges. Whether it could have eaten more holds
@@ -222,17 +234,13 @@ impl<B: Backing> System<B> {
         let running = self.purge.running.lock();
         let begin = Instant::now();
         let eaten = self.purge_held(&running, PURGE_RECORDS);
-        let is_wanted = self.purge.is_wanted();
         match eaten {
-            Ok(count) if count >= PURGE_RECORDS || (count > 0 && is_wanted) => {
+            Ok(count) if count >= self.purge.limit(PURGE_RECORDS) => {
                 self.purge.lag.round(count as u64, begin.elapsed());
             }
             _ => self.purge.lag.nothing_to_eat(),
         }
-        if is_wanted {
-            // The next round would begin before they wake up.
-            MutexGuard::unlock_fair(running);
-        }
+        MutexGuard::unlock_fair(running);
         eaten
     }
 
@@ -244,7 +252,7 @@ impl<B: Backing> System<B> {
     ) -> Result<usize, Error> {
         let oldest = self.views.open_oldest();
         let mut count = 0;
-        while count < limit {
+        while count < self.purge.limit(limit) {
             let Some((slot, number)) = self.purge.first() else {
                 break;
             };
@@ -254,9 +262,6 @@ impl<B: Backing> System<B> {
             // Not with all that have ended, which may be many.
             let eaten = self.purge.slots.lock()[&slot].eaten.clone();
             count += self.eat(slot, eaten, &oldest.view, limit - count)?;
-            if self.purge.is_wanted() {
-                break;
-            }
         }
         self.counters
             .purged
@@ -274,7 +279,7 @@ impl<B: Backing> System<B> {
     ) -> Result<usize, Error> {
         let space = self.slots.space();
         let mut count = 0;
-        while count < limit {
+        while count < self.purge.limit(limit) {
             let begin = eaten.head;
             let mut is_end = false;
             match self.step_to_eat(eaten.head)? {
@@ -306,10 +311,6 @@ impl<B: Backing> System<B> {
             let mut slots = self.purge.slots.lock();
             let known = slots.get_mut(&slot).expect("it was there before");
             known.note(&eaten);
-            drop(slots);
-            if count > 0 && self.purge.is_wanted() {
-                break;
-            }
         }
         Ok(count)
     }
