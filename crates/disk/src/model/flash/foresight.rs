@@ -15,7 +15,7 @@ pub(super) struct Pending {
 /// A page on its way to the host.
 #[derive(Clone, Copy)]
 pub(super) struct Passing {
-    over_channel_ns: u64,
+    pub(super) over_channel_ns: u64,
     over_interface_ns: u64,
 }
 

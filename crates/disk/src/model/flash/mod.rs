@@ -292,8 +292,7 @@ impl Flash {
         self.pending.pass(page.channel, page.passing);
         let bytes = u64::from(page.bytes);
         let channel = &mut self.channels_free_ns[page.channel as usize];
-        *channel =
-            now_ns.max(*channel) + (bytes as f64 * self.times.channel_ns_per_byte).round() as u64;
+        *channel = now_ns.max(*channel) + page.passing.over_channel_ns;
         let channel_ns = *channel;
         let read = self.reads.get(page.read);
         // The command itself is paid for once, with its last page.
