@@ -14,6 +14,7 @@ use super::failure;
 use super::loop_device::LoopDevice;
 use crate::args::disk::LeadChoice;
 use crate::error::Failure;
+use crate::output::units;
 use crate::session::Session;
 
 /// The file's name while it is measured: nobody takes it for the disk.
@@ -44,9 +45,7 @@ pub fn choose(
     match choice {
         LeadChoice::Fixed(lead) => Ok(Lead {
             base_ns: lead.as_nanos() as u64,
-            rested_ns: 0,
-            crowded_ns: 0,
-            per_mebibyte_ns: 0,
+            ..Lead::NONE
         }),
         LeadChoice::Auto => {
             let trip =
@@ -64,6 +63,17 @@ pub fn choose(
             }))
         }
     }
+}
+
+/// For people.
+pub fn show(lead: Lead) -> String {
+    format!(
+        "{} early, up to {} more after a pause, {} more beside others, and {} more per MiB, to make up for their way",
+        units::time(lead.base_ns as f64),
+        units::time(lead.rested_ns as f64),
+        units::time(lead.crowded_ns as f64),
+        units::time(lead.per_mebibyte_ns as f64),
+    )
 }
 
 fn of_mount(

@@ -38,6 +38,7 @@ pub fn serve(arguments: ServeArgs, session: &Session) -> Result<String, Failure>
     let faults = arguments.faults.as_deref().map(faults).transpose()?;
     let description = describe::find(&arguments.model.model)?;
     let model = describe::build(&description, &arguments.model)?;
+    let usual_latency_ns = usual_latency_ns(describe::build(&description, &arguments.model)?);
     let size_bytes = size(arguments.size, &*model)?;
     let is_new = !arguments.backing.exists();
     let backing =
@@ -51,7 +52,12 @@ pub fn serve(arguments: ServeArgs, session: &Session) -> Result<String, Failure>
     } else {
         Arc::new(Unsynced(file))
     };
-    let served = set_up_and_serve(&arguments, model, medium, faults.clone(), session);
+    let options = ServerOptions {
+        usual_latency_ns,
+        faults: faults.clone(),
+        ..ServerOptions::default()
+    };
+    let served = set_up_and_serve(&arguments, model, medium, options, session);
     let (ended, server) = served.inspect_err(|_| {
         // Nothing was served: no file is left that was not there.
         if is_new {
@@ -80,17 +86,10 @@ fn set_up_and_serve(
     arguments: &ServeArgs,
     model: Box<dyn Model>,
     medium: Arc<dyn Medium>,
-    faults: Option<Arc<Faults>>,
+    mut options: ServerOptions,
     session: &Session,
 ) -> Result<(&'static str, Arc<Server>), Failure> {
-    let another = describe::build(&describe::find(&arguments.model.model)?, &arguments.model)?;
-    let usual_latency_ns = usual_latency_ns(another);
-    let options = ServerOptions {
-        lead: prepare_lead(arguments, usual_latency_ns, session)?,
-        usual_latency_ns,
-        faults,
-        ..ServerOptions::default()
-    };
+    options.lead = prepare_lead(arguments, options.usual_latency_ns, session)?;
     let server =
         Server::start(model, medium, &options).map_err(|error| failure::machine(&error))?;
     let server = Arc::new(server);
@@ -207,14 +206,10 @@ fn announce(
     nbd: Option<&Nbd>,
     session: &Session,
 ) -> Result<(), Failure> {
-    let lead = server.lead();
     session.progress.say(&format!(
-        "serving {}; answers go out {} early, up to {} more after a pause, {} more beside others, and {} more per MiB, to make up for their way",
+        "serving {}; answers go out {}",
         units::binary_size(server.size_bytes()),
-        units::time(lead.base_ns as f64),
-        units::time(lead.rested_ns as f64),
-        units::time(lead.crowded_ns as f64),
-        units::time(lead.per_mebibyte_ns as f64),
+        lead::show(server.lead()),
     ));
     let mut lines = String::new();
     if let Some(fuse) = fuse {

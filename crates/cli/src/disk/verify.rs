@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use iolane_disk::Description;
-use iolane_disk::served::{AlarmsLate, Lead};
+use iolane_disk::served::{AlarmsLate, Lead, usual_latency_ns};
 use serde::Serialize;
 
 use super::describe;
@@ -218,22 +218,8 @@ fn is_the_machines(load: Load, error: Errors, served: Figures, machine: Machine)
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LeadUsed {
     pub transport: Transport,
-    pub base_ns: u64,
-    pub rested_ns: u64,
-    pub crowded_ns: u64,
-    pub per_mebibyte_ns: u64,
-}
-
-impl LeadUsed {
-    fn new(transport: Transport, lead: Lead) -> Self {
-        Self {
-            transport,
-            base_ns: lead.base_ns,
-            rested_ns: lead.rested_ns,
-            crowded_ns: lead.crowded_ns,
-            per_mebibyte_ns: lead.per_mebibyte_ns,
-        }
-    }
+    #[serde(flatten)]
+    pub lead: Lead,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -331,6 +317,7 @@ pub fn measure(
     session: &Session,
 ) -> Result<VerifyOutcome, Failure> {
     let loads = load::choose(options, session)?;
+    let usual_latency_ns = usual_latency_ns(load::model(options)?);
     let transports = options
         .transports
         .clone()
@@ -339,7 +326,7 @@ pub fn measure(
     let mut leads = Vec::new();
     let mut runs = Vec::new();
     for transport in transports {
-        let place = rig::Place::new(options, session)?;
+        let place = rig::Place::new(options, usual_latency_ns, session)?;
         let lead = match place.lead(transport) {
             Err(failure) if may_leave_out && transport == Transport::Loop => {
                 session.warn(format!(
@@ -350,7 +337,7 @@ pub fn measure(
             }
             lead => lead?,
         };
-        leads.push(LeadUsed::new(transport, lead));
+        leads.push(LeadUsed { transport, lead });
         for load in &loads {
             let what = format!("{} {}", render::transport(transport), render::load(*load));
             let phase = session

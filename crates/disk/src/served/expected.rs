@@ -3,6 +3,12 @@
 
 use super::queue::{Queue, Said};
 use crate::model::{Command, Kind, Model};
+use crate::simulation::Random;
+
+/// Of the reads that show what is usual.
+const USUAL_BYTES: u32 = 4 << 10;
+/// How long they go on, in virtual time.
+const USUAL_IN_NS: u64 = 1_000_000_000;
 
 /// One operation of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +125,31 @@ pub fn closed_loop(
     ended
 }
 
+/// The median latency of short random reads, one after the other; that of a
+/// disk that ends none in a second is `u64::MAX`.
+pub fn usual_latency_ns(model: Box<dyn Model>) -> u64 {
+    let length = USUAL_BYTES.max(model.block_bytes());
+    let places = (model.capacity_bytes() / u64::from(length)).max(1);
+    let length = u64::from(length).min(model.capacity_bytes()) as u32;
+    let shape = Loop {
+        depth: 1,
+        until_ns: USUAL_IN_NS,
+    };
+    let mut random = Random::new(0, 0);
+    let next = || Arrival {
+        at_ns: 0,
+        kind: Kind::Read,
+        offset: random.below(places) * u64::from(length),
+        length,
+    };
+    let ended = closed_loop(model, shape, next);
+    let mut latencies: Vec<u64> = ended.iter().map(|&(_, latency_ns)| latency_ns).collect();
+    latencies.sort_unstable();
+    latencies
+        .get(latencies.len() / 2)
+        .map_or(u64::MAX, |&middle| middle)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,5 +204,20 @@ mod tests {
         let ended = closed_loop(disk(2), shape, || arrival(0));
         assert_eq!(ended.len(), 20);
         assert!(ended.iter().all(|&(_, latency_ns)| latency_ns == 100));
+    }
+
+    #[test]
+    fn the_usual_latency_is_the_models() {
+        let usual = |latency_ns| {
+            let parameters = ConstantParameters {
+                capacity_bytes: 512,
+                queue_max: 1,
+                latency_ns,
+            };
+            usual_latency_ns(Box::new(Constant::new(parameters).unwrap()))
+        };
+        assert_eq!(usual(85_000), 85_000);
+        assert_eq!(usual(10_000_000), 10_000_000);
+        assert_eq!(usual(10_000_000_000), u64::MAX);
     }
 }

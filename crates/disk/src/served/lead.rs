@@ -5,15 +5,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::expected::{Arrival, Loop, closed_loop};
+use serde::Serialize;
+
 use super::server::{Server, ServerOptions};
 use crate::medium::MemoryMedium;
-use crate::model::{Constant, ConstantParameters, Kind, Model};
+use crate::model::{Constant, ConstantParameters};
 use crate::sys::go_first;
 
 /// By how much an answer is sent before the instant that the model says: the
 /// time that a request and its answer spend in the transport.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lead {
     /// Of every operation, in nanoseconds.
     pub base_ns: u64,
@@ -83,8 +84,6 @@ pub struct NotMeasured(#[from] pub io::Error);
 /// Whose latency is longer is measured with this: after 300 us, virtual
 /// processors are woken faster than after 1 ms, but after 10 ms as after this.
 const LATENCY_MAX_NS: u64 = 1_000_000;
-/// In virtual time, to see what is usual.
-const USUAL_IN_NS: u64 = 1_000_000_000;
 const SHORT_BYTES: u32 = 4 << 10;
 const LONG_BYTES: u32 = 256 << 10;
 /// Of each kind, in each turn.
@@ -129,9 +128,9 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// For a disk with [`usual_latency_ns`], of which at most 1 ms is used:
-    /// how long a request is under way decides how deep threads and processors
-    /// sleep.
+    /// For a disk with [`usual_latency_ns`](super::usual_latency_ns), of which
+    /// at most 1 ms is used: how long a request is under way decides how deep
+    /// threads and processors sleep.
     ///
     /// # Errors
     /// As [`Server::start`].
@@ -160,9 +159,10 @@ impl RoundTrip {
     }
 
     /// Measures it: `read` reads so many bytes at 0 of the
-    /// [`server`](Self::server) through the transport, on any thread, at
-    /// most two at once, and says what that took in nanoseconds. What goes beyond the time that the server
-    /// means it to take is the transport's. Takes about a second.
+    /// [`server`](Self::server) through the transport, on any thread, at most
+    /// two at once, and says what that took in nanoseconds. What goes beyond
+    /// the time that the server means it to take is the transport's. Takes
+    /// about two seconds.
     ///
     /// # Errors
     /// Those of `read`.
@@ -262,35 +262,6 @@ fn at_once(threads: usize, work: impl Fn() -> io::Result<u64> + Sync) -> io::Res
     })
 }
 
-/// The median latency of short random reads, one after the other; that of a
-/// disk that ends none in a second is `u64::MAX`.
-pub fn usual_latency_ns(model: Box<dyn Model>) -> u64 {
-    let length = SHORT_BYTES.max(model.block_bytes());
-    let places = (model.capacity_bytes() / u64::from(length)).max(1);
-    let length = u64::from(length).min(model.capacity_bytes()) as u32;
-    let shape = Loop {
-        depth: 1,
-        until_ns: USUAL_IN_NS,
-    };
-    let mut place = 0u64;
-    let next = || {
-        // Steps of the golden section come everywhere.
-        place = place.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        Arrival {
-            at_ns: 0,
-            kind: Kind::Read,
-            offset: ((u128::from(place) * u128::from(places)) >> 64) as u64 * u64::from(length),
-            length,
-        }
-    };
-    let ended = closed_loop(model, shape, next);
-    let mut latencies: Vec<u64> = ended.iter().map(|&(_, latency_ns)| latency_ns).collect();
-    if latencies.is_empty() {
-        return u64::MAX;
-    }
-    median(&mut latencies)
-}
-
 fn median(values: &mut [u64]) -> u64 {
     values.sort_unstable();
     values[values.len() / 2]
@@ -356,20 +327,5 @@ mod tests {
         let trip = RoundTrip::start(LATENCY_MAX_NS).unwrap();
         let failed = trip.measure(|_| Err(io::ErrorKind::NotConnected.into()));
         assert!(failed.unwrap_err().to_string().contains("round trip"));
-    }
-
-    #[test]
-    fn the_usual_latency_is_the_models() {
-        let usual = |latency_ns| {
-            let parameters = ConstantParameters {
-                capacity_bytes: 512,
-                queue_max: 1,
-                latency_ns,
-            };
-            usual_latency_ns(Box::new(Constant::new(parameters).unwrap()))
-        };
-        assert_eq!(usual(85_000), 85_000);
-        assert_eq!(usual(10_000_000), 10_000_000);
-        assert_eq!(usual(10_000_000_000), u64::MAX);
     }
 }

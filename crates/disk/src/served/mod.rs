@@ -56,8 +56,8 @@ mod state;
 mod statistics;
 mod waking;
 
-pub use expected::{Arrival, Loop, Taken, closed_loop, latencies_ns};
-pub use lead::{Company, Lead, NotMeasured, RoundTrip, usual_latency_ns};
+pub use expected::{Arrival, Loop, Taken, closed_loop, latencies_ns, usual_latency_ns};
+pub use lead::{Company, Lead, NotMeasured, RoundTrip};
 pub use lone_timer::{AlarmsLate, LoneTimer};
 pub use queue::{Queue, Said};
 pub use server::{Reply, Request, Server, ServerOptions};

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::contents::{Contents, Transferred};
+use super::contents::Contents;
 use super::expected::Taken;
 use super::lead::Lead;
 use super::queue::Queue;
@@ -181,8 +181,9 @@ impl Server {
         }
         let tag = self.shared.enter(&request, arrived_ns, reply);
         let transferred = self.shared.contents.transfer(request);
-        self.shared.finish_transfer(tag, transferred);
-        self.shared.stay_for_answers();
+        let mut state = self.shared.lock();
+        state.finish_transfer(tag, transferred);
+        self.shared.stay_for_answers(state);
     }
 
     /// Takes away what the plan's faults left in the disk's cache only, as a
@@ -289,37 +290,17 @@ impl Shared {
         state.give(tag, (offset, length), durable);
         // What is due before that, this thread answers when it has the data.
         let stays_ns = now_ns() + SPIN_NS;
-        self.rearm_if_earlier(&mut state, stays_ns);
+        let target = state.alarm_ns().map(|at_ns| at_ns.max(stays_ns));
+        if target.is_some_and(|target| state.armed_ns.is_none_or(|armed| target < armed)) {
+            self.arm(&mut state, target);
+        }
         tag
-    }
-
-    /// The data have been moved; answers if the model was faster.
-    fn finish_transfer(&self, tag: u32, transferred: Transferred) {
-        let mut state = self.lock();
-        let operation = state.operation(tag);
-        operation.result = Some(transferred.result);
-        operation.stall_ns = transferred.stall_ns;
-        if !operation.overdue {
-            return;
-        }
-        if state.postpone(tag) {
-            self.rearm_if_earlier(&mut state, 0);
-            return;
-        }
-        state.statistics.medium_late += 1;
-        let answer = state.remove(tag);
-        drop(state);
-        self.room.notify_all();
-        let late = now_ns().saturating_sub(answer.send_ns);
-        (answer.reply)(answer.result);
-        self.lock().statistics.record_lateness(late);
     }
 
     /// What is due sooner than the timing thread can be woken is answered by
     /// the thread that submitted, before it goes for the next request.
-    fn stay_for_answers(&self) {
+    fn stay_for_answers<'a>(&'a self, mut state: MutexGuard<'a, State>) {
         let mut answers = Vec::new();
-        let mut state = self.lock();
         if state.armed_ns == ATTENDED {
             return;
         }
@@ -328,16 +309,13 @@ impl Shared {
             state.take_due(now_ns, &mut answers);
             if !answers.is_empty() {
                 state.armed_ns = ATTENDED;
-                drop(state);
-                self.answer(&mut answers);
-                state = self.lock();
+                state = self.answer(state, &mut answers);
                 continue;
             }
             let alarm_ns = state.alarm_ns();
             if state.next_ns().is_none_or(|at_ns| at_ns > now_ns + SPIN_NS) {
                 if state.armed_ns != alarm_ns {
-                    state.armed_ns = alarm_ns;
-                    self.timer.arm(alarm_ns);
+                    self.arm(&mut state, alarm_ns);
                 }
                 return;
             }
@@ -358,7 +336,12 @@ impl Shared {
         self.lock()
     }
 
-    fn answer(&self, answers: &mut Vec<Answer>) {
+    fn answer<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        answers: &mut Vec<Answer>,
+    ) -> MutexGuard<'a, State> {
+        drop(state);
         let mut lateness = Vec::with_capacity(answers.len());
         for answer in answers.drain(..) {
             lateness.push(now_ns().saturating_sub(answer.send_ns));
@@ -370,16 +353,13 @@ impl Shared {
         for late in lateness {
             state.statistics.record_lateness(late);
         }
+        state
     }
 
-    /// The kernel moves the alarm; the timing thread sleeps on. It need not
-    /// ring before `not_before_ns`.
-    fn rearm_if_earlier(&self, state: &mut State, not_before_ns: u64) {
-        let target = state.alarm_ns().map(|at_ns| at_ns.max(not_before_ns));
-        if target.is_some_and(|target| state.armed_ns.is_none_or(|armed| target < armed)) {
-            state.armed_ns = target;
-            self.timer.arm(target);
-        }
+    /// The kernel moves the alarm; the timing thread sleeps on.
+    fn arm(&self, state: &mut State, at_ns: Option<u64>) {
+        state.armed_ns = at_ns;
+        self.timer.arm(at_ns);
     }
 
     /// The timing thread.
@@ -394,9 +374,7 @@ impl Shared {
             if answers.is_empty() {
                 state = self.wait_for_next(state);
             } else {
-                drop(state);
-                self.answer(&mut answers);
-                state = self.lock();
+                state = self.answer(state, &mut answers);
             }
         }
     }
@@ -408,8 +386,7 @@ impl Shared {
         if alarm_ns.is_some_and(|alarm_ns| alarm_ns <= now_ns) {
             return self.spin(state, now_ns);
         }
-        state.armed_ns = alarm_ns;
-        self.timer.arm(alarm_ns);
+        self.arm(&mut state, alarm_ns);
         drop(state);
         self.timer.wait();
         let woken_ns = self::now_ns();

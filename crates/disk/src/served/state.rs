@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
+use super::contents::Transferred;
 use super::expected::Taken;
 use super::lead::{Company, Lead};
 use super::queue::{Queue, Said};
@@ -69,10 +70,10 @@ pub(super) struct Operation {
     /// It has ended in the model.
     ended: bool,
     /// A fault's delay, which is added to the model's time once.
-    pub(super) stall_ns: u64,
+    stall_ns: u64,
     /// Its answer should be out, but for the data.
-    pub(super) overdue: bool,
-    pub(super) result: Option<io::Result<Vec<u8>>>,
+    overdue: bool,
+    result: Option<io::Result<Vec<u8>>>,
     reply: Reply,
 }
 
@@ -176,7 +177,7 @@ impl State {
     }
 
     /// Outstanding from [`add`](Self::add) to [`remove`](Self::remove).
-    pub(super) fn operation(&mut self, tag: u32) -> &mut Operation {
+    fn operation(&mut self, tag: u32) -> &mut Operation {
         match &mut self.operations[tag as usize] {
             Slot::Outstanding(operation) => operation,
             Slot::Free | Slot::Answered => unreachable!("outstanding until it is removed"),
@@ -205,6 +206,19 @@ impl State {
             });
         }
         self.schedule();
+    }
+
+    /// The data have been moved. If the model was faster, the answer is due.
+    pub(super) fn finish_transfer(&mut self, tag: u32, transferred: Transferred) {
+        let operation = self.operation(tag);
+        operation.result = Some(transferred.result);
+        operation.stall_ns = transferred.stall_ns;
+        if operation.overdue {
+            let is_stalled = operation.stall_ns > 0;
+            let send_ns = operation.send_ns.unwrap_or_default();
+            self.due.push(Reverse((send_ns, tag)));
+            self.statistics.medium_late += u64::from(!is_stalled);
+        }
     }
 
     /// Decides when to answer, of what the model has said.
@@ -296,20 +310,19 @@ impl State {
     }
 
     /// Adds a fault's delay to what is due. False where there is none.
-    pub(super) fn postpone(&mut self, tag: u32) -> bool {
+    fn postpone(&mut self, tag: u32) -> bool {
         let operation = self.operation(tag);
         let stall_ns = std::mem::take(&mut operation.stall_ns);
         let send_ns = operation.send_ns.unwrap_or_default() + stall_ns;
         if stall_ns > 0 {
             operation.send_ns = Some(send_ns);
-            operation.overdue = false;
             self.due.push(Reverse((send_ns, tag)));
         }
         stall_ns > 0
     }
 
     /// What is due and has its data.
-    pub(super) fn remove(&mut self, tag: u32) -> Answer {
+    fn remove(&mut self, tag: u32) -> Answer {
         let ended = self.operation(tag).ended;
         let left = if ended { Slot::Free } else { Slot::Answered };
         let slot = std::mem::replace(&mut self.operations[tag as usize], left);

@@ -2,6 +2,7 @@
 
 use super::{ERROR_PERCENT_MAX, Errors, Load, VerifyOutcome};
 use crate::args::disk::Transport;
+use crate::disk::lead;
 use crate::output::html::Section;
 use crate::output::text::{Style, Table};
 use crate::output::units;
@@ -78,15 +79,9 @@ fn sentences(outcome: &VerifyOutcome) -> Vec<String> {
     let mut sentences: Vec<String> = outcome
         .leads
         .iter()
-        .map(|lead| {
-            format!(
-                "Answers by {} went out {} early, up to {} more after a pause, {} more beside others, and {} more per MiB, to make up for their way.",
-                transport(lead.transport),
-                units::time(lead.base_ns as f64),
-                units::time(lead.rested_ns as f64),
-                units::time(lead.crowded_ns as f64),
-                units::time(lead.per_mebibyte_ns as f64)
-            )
+        .map(|used| {
+            let way = transport(used.transport);
+            format!("Answers by {way} went out {}.", lead::show(used.lead))
         })
         .collect();
     sentences.push("Late: from when an answer should have left the server to when it did. Timer: by how much one that does nothing else rang late in the same run. P99 so: the model's, with each thread on a request's way woken as late as that timer.".to_owned());

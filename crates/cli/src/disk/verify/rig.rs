@@ -8,10 +8,10 @@ use iolane_disk::medium::FileMedium;
 use iolane_disk::served::backing::{self, Unsynced};
 use iolane_disk::served::fuse::Fuse;
 use iolane_disk::served::nbd::{self, Nbd};
-use iolane_disk::served::{Lead, Server, ServerOptions, usual_latency_ns};
+use iolane_disk::served::{Lead, Server, ServerOptions};
 
+use super::VerifyOptions;
 use super::client::{Client, FileClient, NbdClient};
-use super::{VerifyOptions, load};
 use crate::args::disk::Transport;
 use crate::cleanup::Registration;
 use crate::disk::lead::{self, Way};
@@ -33,7 +33,11 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    pub fn new(options: &'a VerifyOptions, session: &'a Session) -> Result<Self, Failure> {
+    pub fn new(
+        options: &'a VerifyOptions,
+        usual_latency_ns: u64,
+        session: &'a Session,
+    ) -> Result<Self, Failure> {
         let directory = options
             .directory
             .join(format!("iolane-verify-{}", std::process::id()));
@@ -54,7 +58,7 @@ impl<'a> Place<'a> {
         Ok(Self {
             options,
             session,
-            usual_latency_ns: usual_latency_ns(load::model(options)?),
+            usual_latency_ns,
             directory,
             _remove: remove,
         })
@@ -71,8 +75,8 @@ impl<'a> Place<'a> {
             Transport::Loop => Way::Loop(&directory),
             Transport::Nbd => Way::Nbd,
         };
-        let usual_latency_ns = self.usual_latency_ns;
-        lead::choose(self.options.lead, &way, usual_latency_ns, self.session)
+        let choice = self.options.lead;
+        lead::choose(choice, &way, self.usual_latency_ns, self.session)
     }
 }
 
