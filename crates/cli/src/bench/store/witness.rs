@@ -26,12 +26,16 @@ use crate::system::{DeviceNumber, SystemPaths, whole_disk};
 /// Between two looks: 10 us of a processor each.
 const LOOK: Duration = Duration::from_millis(1);
 const TIMER_SLACK_NS: u32 = 1000;
-/// Shorter ones are not kept: two of them are no gap.
-const STALL_NS: u64 = GAP_NS / 2;
+/// A disk's shorter ones are not kept: it may be working on a request.
+const DISK_STALL_NS: u64 = GAP_NS / 2;
+/// The machine's shorter ones are not kept: twice the time in which nothing
+/// keeps a thread that goes before all others. Longer ones come in rows, when
+/// the host of a virtual machine has other things to do.
+const MACHINE_STALL_NS: u64 = 2 * LOOK.as_nanos() as u64;
 /// Processors that are looked at.
 const PROCESSORS_MAX: usize = 64;
 /// Stalls of each kind that are kept: of an hour, if it is nothing else.
-const STALLS_MAX: usize = 3_600_000_000_000_usize / STALL_NS as usize;
+const STALLS_MAX: usize = 3_600_000_000_000_usize / MACHINE_STALL_NS as usize;
 
 /// Times from and to, in nanoseconds from the begin of a run, one behind the
 /// other.
@@ -197,25 +201,28 @@ struct Looks {
 
 impl Looks {
     fn look(&mut self, now_ns: u64, counted: Option<Counted>) {
-        add(&mut self.stalls.machine, (self.looked_ns, now_ns));
+        let machine = &mut self.stalls.machine;
+        add(machine, (self.looked_ns, now_ns), MACHINE_STALL_NS);
         let counted = counted.unwrap_or_default();
         if counted.completed != self.counted.completed || self.counted.in_flight == 0 {
             // When after the last look it was, nobody knows.
-            add(&mut self.stalls.disk, (self.answered_ns, self.looked_ns));
+            let disk = &mut self.stalls.disk;
+            add(disk, (self.answered_ns, self.looked_ns), DISK_STALL_NS);
             self.answered_ns = now_ns;
         }
         (self.looked_ns, self.counted) = (now_ns, counted);
     }
 
     fn end(mut self) -> Stalls {
-        add(&mut self.stalls.disk, (self.answered_ns, self.looked_ns));
+        let disk = &mut self.stalls.disk;
+        add(disk, (self.answered_ns, self.looked_ns), DISK_STALL_NS);
         self.stalls
     }
 }
 
-fn add(stalls: &mut Option<Spans>, (from, to): (u64, u64)) {
+fn add(stalls: &mut Option<Spans>, (from, to): (u64, u64), least_ns: u64) {
     if let Some(stalls) = stalls
-        && to.saturating_sub(from) >= STALL_NS
+        && to.saturating_sub(from) >= least_ns
         && stalls.len() < STALLS_MAX
     {
         stalls.push((from, to));
@@ -362,13 +369,16 @@ mod tests {
         // None for 8 ms, then one and no more to do.
         (21..=28).for_each(|ms| look(&mut looks, ms, 20, 2));
         look(&mut looks, 29, 21, 0);
-        // Nobody looks for a while.
+        // Nobody looks for a while, and then too seldom.
         look(&mut looks, 40, 21, 0);
+        (42..=44)
+            .step_by(2)
+            .for_each(|ms| look(&mut looks, ms, 21, 0));
         // None until the end.
-        (41..=50).for_each(|ms| look(&mut looks, ms, 21, 1));
+        (45..=54).for_each(|ms| look(&mut looks, ms, 21, 1));
         let seen = looks.end();
-        assert_eq!(seen.disk, spans(&[(20, 28), (41, 50)]));
-        assert_eq!(seen.machine, spans(&[(29, 40)]));
+        assert_eq!(seen.disk, spans(&[(20, 28), (45, 54)]));
+        assert_eq!(seen.machine, spans(&[(29, 40), (40, 42), (42, 44)]));
     }
 
     #[test]
