@@ -17,6 +17,7 @@ pub mod figures;
 pub mod inflight;
 pub mod kernel_scheduler;
 pub mod output;
+pub mod processors;
 pub mod session;
 pub mod store;
 #[allow(unsafe_code)]

@@ -179,9 +179,13 @@ fn conclusion(outcome: &DemoOutcome) -> Vec<String> {
     );
     let gain = slow[1] / slow[2].max(1.0);
     let first = if gain < GAIN_MIN {
+        // Of a disturbed measurement that would be saying too much.
+        let verdict = match outcome.disturbed {
+            true => "",
+            false => "Priorities gain little here: ",
+        };
         format!(
-            "Priorities gain little here: 99 of 100 transactions take at most {with_ns} with iolane, {without_ns} \
-             without, {alone_ns} alone."
+            "{verdict}99 of 100 transactions take at most {with_ns} with iolane, {without_ns} without, {alone_ns} alone."
         )
     } else {
         format!(
@@ -190,5 +194,18 @@ fn conclusion(outcome: &DemoOutcome) -> Vec<String> {
             units::figure(gain)
         )
     };
-    vec![first, work]
+    let stalls = stalls([alone, without, with]);
+    [first, work].into_iter().chain(stalls).collect()
+}
+
+/// What no priority helps against, and may be in one run only.
+fn stalls(runs: [&StoreRun; 3]) -> Option<String> {
+    let stalls = runs.map(|run| run.gaps.disk.unwrap_or_default());
+    let [alone, without, with] = stalls;
+    (stalls != [0; 3]).then(|| {
+        format!(
+            "The disk stood still: it completed nothing for more than 10 ms {alone} times in the first run, {without} \
+             times in the second and {with} times in the third. That is in these figures."
+        )
+    })
 }

@@ -2,11 +2,13 @@ use super::*;
 use crate::bench::samples;
 
 fn outcome() -> DemoOutcome {
+    let mut runs = samples::store_runs();
+    runs.iter_mut().for_each(|run| run.gaps.disk = None);
     DemoOutcome {
         table: samples::table(),
         best_per_second: 5000.0,
         rate_per_second: 2000.0,
-        runs: samples::store_runs(),
+        runs,
         disk: "vda (50 GiB)".to_owned(),
         disturbed: false,
         report: Some("plots.html".into()),
@@ -33,6 +35,10 @@ fn a_disk_on_which_priorities_gain_nothing_is_told_so() {
     let text = same.text(Style::PLAIN);
     assert!(text.contains("Priorities gain little here"), "{text}");
     assert!(!text.contains("times shorter"), "{text}");
+    // Not where it may be others.
+    same.disturbed = true;
+    let text = same.text(Style::PLAIN);
+    assert!(!text.contains("Priorities gain little here"), "{text}");
 }
 
 #[test]
@@ -43,6 +49,18 @@ fn a_disturbed_measurement_is_said_last() {
     };
     let text = disturbed.text(Style::PLAIN);
     assert!(text.trim_end().ends_with("on a quiet machine."), "{text}");
+}
+
+#[test]
+fn a_disk_that_stood_still_is_told_of() {
+    let mut still = outcome();
+    assert!(!still.text(Style::PLAIN).contains("stood still"));
+    still.runs[0].gaps.disk = Some(3);
+    let text = still.text(Style::PLAIN);
+    assert!(
+        text.contains("3 times in the first run, 0 times in the second"),
+        "{text}"
+    );
 }
 
 #[test]

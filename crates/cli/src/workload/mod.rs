@@ -32,6 +32,7 @@ use crate::args::choices::{Operation, Pattern};
 use crate::bench::load::Load;
 use crate::error::Failure;
 use crate::inflight::{CpuMeter, CpuTime, InFlight, InFlightSampler, Scope};
+use crate::processors::Processors;
 use crate::session::Session;
 use crate::sys::ioprio::IoPriority;
 use crate::sys::prefix::Prefix;
@@ -322,10 +323,14 @@ fn watch<T>(
         .and_then(|disk| InFlightSampler::start(&session.paths, disk).ok());
     let moved = || others::moved_bytes(&session.paths, target.disk.as_deref()?);
     let moved_before = moved();
+    let processors = Processors::start(&session.paths);
     let meter = CpuMeter::start(Scope::Process).map_err(no_cpu_time)?;
     wait(control.until)?;
     let cpu = meter.used().map_err(no_cpu_time)?;
     let moved_bytes = moved().and_then(|after| after.checked_sub(moved_before?));
+    if let Some(warning) = processors.and_then(|all| all.warning(name, &session.paths)) {
+        session.warn(warning);
+    }
     Ok(Surroundings {
         in_flight: sampler.map(InFlightSampler::finish),
         cpu,

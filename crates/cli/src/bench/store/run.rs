@@ -18,8 +18,10 @@ use crate::args::store_bench::Experiment;
 use crate::bench::load::Load;
 use crate::error::Failure;
 use crate::inflight::{CpuMeter, CpuTime, Scope};
+use crate::processors::Processors;
 use crate::session::Session;
 use crate::store::failure::failure;
+use crate::system::SystemPaths;
 
 /// Between two looks at whether to end.
 const LOOK: Duration = Duration::from_millis(20);
@@ -111,7 +113,7 @@ pub fn run(
         if is_cold(setting.experiment) {
             work.measuring.store(true, Ordering::Relaxed);
         }
-        let before = Before::take(&store, &counters)?;
+        let before = Before::take(&store, &counters, &session.paths)?;
         let workers: Vec<_> = (0..setting.threads)
             .map(|thread| {
                 scope.spawn(move || {
@@ -214,16 +216,18 @@ struct Before {
     ledger: Ledger,
     statistics: StoreStatistics,
     meter: CpuMeter,
+    processors: Option<Processors>,
     rows: Vec<u64>,
     at: Instant,
 }
 
 impl Before {
-    fn take(store: &Store, rows: &[AtomicU64]) -> Result<Self, Failure> {
+    fn take(store: &Store, rows: &[AtomicU64], paths: &SystemPaths) -> Result<Self, Failure> {
         Ok(Self {
             ledger: store.ledger(),
             statistics: store.statistics(),
             meter: CpuMeter::start(Scope::Process).map_err(unreadable)?,
+            processors: Processors::start(paths),
             rows: rows
                 .iter()
                 .map(|rows| rows.load(Ordering::Relaxed))
@@ -255,14 +259,15 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
+    fn name(&self) -> String {
+        let experiment = name(self.setting.experiment);
+        format!("{experiment}: {}", self.setting.label())
+    }
+
     /// Until the time is over, the work is done, or somebody wants it to end.
     /// The load has its time only.
     fn until_the_end(&self, mut before: Before, at_work: &AtWork) -> Result<RunFigures, Failure> {
-        let what = format!(
-            "{}: {}",
-            name(self.setting.experiment),
-            self.setting.label()
-        );
+        let what = self.name();
         let time = self.begin.saturating_duration_since(Instant::now()) + self.runtime;
         let phase = self.session.progress.phase(&what, time);
         let started = Instant::now();
@@ -282,7 +287,7 @@ impl Watch<'_> {
         };
         wait_until(self.begin)?;
         if !self.work.measuring.load(Ordering::Relaxed) {
-            before = Before::take(self.work.store, self.rows)?;
+            before = Before::take(self.work.store, self.rows, &self.session.paths)?;
             self.work.measuring.store(true, Ordering::Relaxed);
         }
         let end = self.begin + self.runtime;
@@ -303,6 +308,11 @@ impl Watch<'_> {
         let ledger = store.ledger().since(&before.ledger);
         let cpu_time: CpuTime = before.meter.used().map_err(unreadable)?;
         let elapsed = before.at.elapsed();
+        let paths = &self.session.paths;
+        let processors = before.processors.as_ref();
+        if let Some(warning) = processors.and_then(|all| all.warning(&self.name(), paths)) {
+            self.session.warn(warning);
+        }
         let rows = self.rows.iter().zip(&before.rows);
         let background = self.setting.beside.iter().zip(rows);
         let background = background.map(|(&what, (now, before))| {
