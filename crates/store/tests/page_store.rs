@@ -6,12 +6,16 @@ mod simulated;
 use iolane::{Engine, SimulatedDisk, WindowConfig};
 use iolane_store::access::{MiniTransaction, Pages, PagesError};
 use iolane_store::ids::{PageId, SegmentId};
-use iolane_store::{PageStore, PageStoreOptions, PoolError, Role, StoreError};
+use iolane_store::{
+    DirectoryLock, IoPolicy, Names, PageStore, PageStoreOptions, PoolError, Preflush, Role,
+    StoreError,
+};
 use pages::*;
 use simulated::{DIRECTORY, DiskNames, Latency, TimedDisk, on_slower_disks};
-use std::path::Path;
-use std::sync::Arc;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 #[test]
 fn what_was_written_is_there_after_reopening() {
@@ -358,6 +362,94 @@ fn a_change_that_is_given_up_fails_the_store() {
     assert!(matches!(store.close(), Err(PagesError::Failed { .. })));
     let (store, _) = open(directory.path(), &options);
     assert_eq!(read(&store, id).unwrap(), 5);
+}
+
+/// Of a tablespace that is dropped, when its file loses its name and when that
+/// is durable: how many changed pages the store still has.
+#[derive(Debug)]
+struct Dropping {
+    names: DiskNames,
+    store: Mutex<Weak<PageStore>>,
+    seen: Mutex<Vec<u64>>,
+}
+
+impl Dropping {
+    fn look(&self) {
+        if let Some(store) = self.store.lock().unwrap().upgrade() {
+            let dirty = store.statistics().pool.dirty;
+            self.seen.lock().unwrap().push(dirty);
+        }
+    }
+}
+
+impl Names for Dropping {
+    fn make_directory(&self, directory: &Path) -> io::Result<()> {
+        self.names.make_directory(directory)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.names.exists(path)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        self.names.list(directory)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.names.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.look();
+        self.names.remove(path)
+    }
+
+    fn remove_directory(&self, directory: &Path) -> io::Result<()> {
+        self.names.remove_directory(directory)
+    }
+
+    fn sync(&self, directory: &Path) -> io::Result<()> {
+        self.look();
+        self.names.sync(directory)
+    }
+
+    fn lock(&self, directory: &Path) -> io::Result<Option<DirectoryLock>> {
+        self.names.lock(directory)
+    }
+}
+
+/// A checkpoint must not pass them before: after a power cut the file may be
+/// there again, without what they said, and redo would find it so.
+#[test]
+fn a_dropped_tablespaces_pages_are_forgotten_after_its_file() {
+    let disk = SimulatedDisk::builder().build().unwrap();
+    let names = Arc::new(Dropping {
+        names: DiskNames(disk.clone()),
+        store: Mutex::default(),
+        seen: Mutex::default(),
+    });
+    let options = PageStoreOptions {
+        names: Arc::clone(&names) as Arc<dyn Names>,
+        io: IoPolicy {
+            preflush: Preflush::Steps,
+            ..IoPolicy::PAPER
+        },
+        ..options()
+    };
+    let engine = Arc::new(Engine::builder().simulated(&disk).build().unwrap());
+    let store = PageStore::create(engine, Path::new(DIRECTORY), &options).unwrap();
+    let store = Arc::new(store);
+    let space = store.create_space("comes_and_goes").unwrap();
+    let segment = store.create_segment(space).unwrap();
+    for value in 0..20 {
+        add(&store, segment, value).unwrap();
+    }
+    let dirty = store.statistics().pool.dirty;
+    assert!(dirty >= 20, "{dirty}");
+    *names.store.lock().unwrap() = Arc::downgrade(&store);
+    store.drop_space(space).unwrap();
+    assert_eq!(*names.seen.lock().unwrap(), [dirty; 2]);
+    assert!(store.statistics().pool.dirty <= dirty - 20);
 }
 
 /// A read that was submitted without hurry goes past the others when a thread

@@ -261,12 +261,16 @@ impl Core {
         };
         let known = known.ok_or(StoreError::NoSpace { space })?;
         let _nobody_grows_it = known.growth.lock();
-        self.pool.files.remove(space);
-        self.pool.discard_space(space);
+        // First, and durably: once its changed pages are forgotten, a checkpoint
+        // may pass what redo would need if the file were still there after a
+        // power cut.
         self.names
             .remove(&known.path)
             .map_err(|source| StoreError::system(&known.path, source))?;
-        sync_directory(&*self.names, &self.directory)
+        sync_directory(&*self.names, &self.directory)?;
+        self.pool.files.remove(space);
+        self.pool.discard_space(space);
+        Ok(())
     }
 
     fn space_path(&self, name: &str) -> PathBuf {
