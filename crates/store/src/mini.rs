@@ -448,6 +448,9 @@ impl Drop for Mini<'_> {
             let reason = "a mini-transaction was given up after its first change";
             // What it changed must reach neither file nor reader.
             self.core.fail(reason.to_owned());
+            for latched in &mut self.latched {
+                self.core.pool.conceal(&mut latched.page);
+            }
             if !std::thread::panicking() {
                 panic!("{reason}");
             }

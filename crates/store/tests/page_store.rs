@@ -359,6 +359,8 @@ fn a_change_that_is_given_up_fails_the_store() {
         store.begin(&[], 0).err(),
         Some(PagesError::Failed { .. })
     ));
+    // Half of a change is nobody's to see.
+    assert!(matches!(read(&store, id), Err(PagesError::Failed { .. })));
     assert!(matches!(store.close(), Err(PagesError::Failed { .. })));
     let (store, _) = open(directory.path(), &options);
     assert_eq!(read(&store, id).unwrap(), 5);

@@ -180,6 +180,11 @@ impl Pipeline {
     pub(super) fn begin(&mut self, load: Load) -> Result<(), String> {
         let core = Arc::clone(&self.core);
         let mut batch = self.copy(&load);
+        // A page may be missing because it is changed by half.
+        core.pool
+            .failure
+            .check()
+            .map_err(|error| error.to_string())?;
         batch.sort_unstable_by_key(|(item, _)| item.id);
         let Some(newest) = batch.iter().map(|(item, _)| item.lsn).max() else {
             // All discarded meanwhile.

@@ -348,9 +348,21 @@ impl Pool {
             return;
         };
         self.dirty.forget(&self.frames, page.frame);
+        self.unlist(id, page.frame);
+    }
+
+    /// Takes a page that is changed by half away from whoever would read or
+    /// write it. Changed it stays: no checkpoint may pass it.
+    pub(crate) fn conceal(&self, page: &mut ExclusivePage<'_>) {
+        if let Some(id) = page.slot.id.take() {
+            self.unlist(id, page.frame);
+        }
+    }
+
+    fn unlist(&self, id: PageId, frame: u32) {
         self.table.remove_if(
             id,
-            |entry| matches!(entry, Some(Entry::Resident(frame)) if *frame == page.frame),
+            |entry| matches!(entry, Some(Entry::Resident(listed)) if *listed == frame),
         );
     }
 
