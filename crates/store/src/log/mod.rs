@@ -391,8 +391,9 @@ impl Log {
         let mut state = self.lock();
         // Since when it waits, for the disk or for room.
         let mut since = None;
-        let mut counted = false;
-        let place = usize::from(stands_back);
+        // As whom it has been counted: one who stands back and then no longer
+        // does is another one.
+        let mut counted = None;
         let result = loop {
             if let Some(error) = &state.failed {
                 break Err(error.clone());
@@ -420,8 +421,11 @@ impl Log {
                 });
             }
             since.get_or_insert_with(Instant::now);
-            if !counted {
-                counted = true;
+            let place = usize::from(is_patient);
+            if counted != Some(place) {
+                if let Some(before) = counted.replace(place) {
+                    state.waiting[before] -= 1;
+                }
                 state.waiting[place] += 1;
                 drop(state);
                 let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -440,7 +444,9 @@ impl Log {
                 waited.unwrap_or_else(PoisonError::into_inner)
             };
         };
-        state.waiting[place] -= usize::from(counted);
+        if let Some(place) = counted {
+            state.waiting[place] -= 1;
+        }
         drop(state);
         if let Some(since) = since {
             self.waits.add(since.elapsed());

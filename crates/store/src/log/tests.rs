@@ -299,6 +299,34 @@ fn who_stands_back_leaves_room_to_others_but_not_for_ever() {
     assert_eq!(log.waits().count, 1);
 }
 
+/// Or nobody would make room for it, where nobody else needs any.
+#[test]
+fn who_has_stood_back_long_enough_waits_as_all_do() {
+    let place = Place::new();
+    let log = place.create(0);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    log.set_waker(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let fifth = log.capacity() as usize / 5;
+    let kept: Vec<_> = (0..4).map(|_| log.reserve(fifth, false).unwrap()).collect();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| drop(log.reserve(fifth, true).unwrap()));
+        let patience = Instant::now() + Duration::from_secs(10);
+        while log.waiting() == 0 && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let waiting = log.waiting();
+        drop(kept);
+        waits.join().unwrap();
+        assert_eq!(waiting, 1);
+    });
+    // When it began to stand back, and when it no longer did.
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    assert_eq!(log.waiting(), 0);
+}
+
 #[test]
 fn many_threads_commit_and_all_of_it_is_there() {
     let place = Place::new();
