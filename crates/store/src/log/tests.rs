@@ -328,6 +328,25 @@ fn who_has_stood_back_long_enough_waits_as_all_do() {
 }
 
 #[test]
+fn who_writes_ahead_ends_when_the_log_fails() {
+    let place = Place::new();
+    let log = Arc::new(place.create(0));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let own = Arc::clone(&log);
+    std::thread::spawn(move || {
+        own.write_ahead();
+        sender.send(()).unwrap();
+    });
+    // With nothing left to write.
+    let (_, end) = append(&log, b"written");
+    log.make_durable(end).unwrap();
+    log.fail("a page could not be written".to_owned());
+    let ended = receiver.recv_timeout(Duration::from_secs(10));
+    log.end_writing_ahead();
+    ended.unwrap();
+}
+
+#[test]
 fn many_threads_commit_and_all_of_it_is_there() {
     let place = Place::new();
     let log = place.create(0);

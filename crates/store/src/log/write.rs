@@ -90,13 +90,13 @@ impl Log {
                 let waited = self.plenty.wait(state);
                 state = waited.unwrap_or_else(PoisonError::into_inner);
             }
-            if state.ahead == Ahead::Ended {
+            if state.ahead == Ahead::Ended || state.failed.is_some() {
+                // Those who need it are told.
                 return;
             }
             let end = Lsn(state.end);
             drop(state);
             if self.make_written(end).is_err() {
-                // Those who need it are told.
                 return;
             }
         }
