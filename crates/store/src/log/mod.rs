@@ -273,14 +273,7 @@ impl Log {
     /// # Errors
     /// [`LogError`]: not a log, of a newer version, truncated, not readable.
     pub fn open(file: File) -> Result<(Log, LogScan), LogError> {
-        let mut blocks = Buffer::new(CIRCLE as usize);
-        let read = file
-            .read_at(&mut blocks, 0, Level::Critical)
-            .map_err(LogError::failed)?;
-        if read < blocks.len() {
-            return Err(LogError::Truncated { at: read as u64 });
-        }
-        let header = Header::choose(&blocks)?;
+        let header = read_header(&file)?;
         if header.circle_bytes < CAPACITY_BYTES_MIN || !header.circle_bytes.is_multiple_of(BLOCK) {
             return Err(LogError::Foreign);
         }
@@ -611,6 +604,29 @@ impl Log {
         }
         Ok(record::Head::parse(&head).chain)
     }
+}
+
+/// The newer one of the two. One that cannot be read is as one that a power cut
+/// tore: there is the other.
+fn read_header(file: &File) -> Result<Header, LogError> {
+    let mut blocks = Buffer::new(CIRCLE as usize);
+    let mut unreadable = None;
+    let mut at = 0;
+    for block in blocks.chunks_mut(BLOCK_BYTES as usize) {
+        match file.read_at(block, at, Level::Critical) {
+            Ok(read) if read < block.len() => {
+                let at = at + read as u64;
+                return Err(LogError::Truncated { at });
+            }
+            Ok(_) => {}
+            Err(error) => {
+                block.fill(0);
+                unreadable = Some(LogError::failed(error));
+            }
+        }
+        at += BLOCK_BYTES;
+    }
+    Header::choose(&blocks).map_err(|error| unreadable.unwrap_or(error))
 }
 
 fn write_header(file: &File, header: &Header) -> Result<(), LogError> {

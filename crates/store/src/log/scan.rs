@@ -121,8 +121,13 @@ impl LogScan {
 
     fn read_chunk(&mut self, at: u64) -> Result<(), LogError> {
         let from = at / BLOCK * BLOCK;
-        let length = (self.limit - from).min(CHUNK as u64) as usize;
-        self.circle.read(from, &mut self.chunk, length)?;
+        let mut length = (self.limit - from).min(CHUNK as u64) as usize;
+        if self.circle.read(from, &mut self.chunk, length).is_err() {
+            // A power cut may have left something behind the end that cannot be
+            // read. It matters where a record lies in it.
+            length = BLOCK as usize;
+            self.circle.read(from, &mut self.chunk, length)?;
+        }
         self.chunk_from = from;
         self.chunk_length = length;
         Ok(())

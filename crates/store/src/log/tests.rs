@@ -1,5 +1,7 @@
 use super::*;
-use iolane::Engine;
+use iolane::{Engine, SimulatedDisk};
+use iolane_disk::fault::{Fault, FaultPlan, Rule, Trigger};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -344,6 +346,64 @@ fn who_writes_ahead_ends_when_the_log_fails() {
     let ended = receiver.recv_timeout(Duration::from_secs(10));
     log.end_writing_ahead();
     ended.unwrap();
+}
+
+/// A log on a disk that cannot read these bytes of it.
+fn unreadable(place: &Place, ranges: &[Range<u64>]) -> Result<usize, LogError> {
+    let rules = ranges.iter().map(|range| Rule {
+        fault: Fault::EioRead,
+        trigger: Trigger::Probability(1.0),
+        range: Some(range.clone()),
+    });
+    let plan = FaultPlan {
+        seed: 0,
+        rules: rules.collect(),
+    };
+    let disk = SimulatedDisk::builder().faults(plan).build().unwrap();
+    let engine = Engine::builder().simulated(&disk).build().unwrap();
+    let mut options = Log::open_options();
+    let bytes = std::fs::read(&place.path).unwrap();
+    options.create(true).size(bytes.len() as u64);
+    let file = engine.open("log", &options).unwrap();
+    let mut buffer = Buffer::new(bytes.len());
+    buffer.copy_from_slice(&bytes);
+    file.write_at(&buffer, 0, Level::Critical).unwrap();
+    let (_, mut scan) = Log::open(file)?;
+    let mut count = 0;
+    while scan.next()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// A power cut may leave a block so, and it hits those that were being written.
+#[test]
+fn what_no_record_needs_may_be_unreadable() {
+    let place = Place::new();
+    let log = place.create(0);
+    let mut end = Lsn(0);
+    for number in 0..20 {
+        end = append(&log, &payload(number, 1000)).1;
+    }
+    log.make_durable(end).unwrap();
+    drop(log);
+    assert_eq!(unreadable(&place, &[]).unwrap(), 20);
+    // One header of two, and what lies behind the end.
+    let behind = CIRCLE + (end.0 / BLOCK + 1) * BLOCK;
+    let first = 0..BLOCK;
+    assert_eq!(
+        unreadable(&place, &[first, behind..behind + BLOCK]).unwrap(),
+        20
+    );
+    let second = BLOCK..2 * BLOCK;
+    assert_eq!(unreadable(&place, &[second]).unwrap(), 20);
+    // Both headers; a record.
+    let failed = |ranges: &[Range<u64>]| {
+        let opened = unreadable(&place, ranges);
+        assert!(matches!(opened, Err(LogError::Failed { .. })), "{opened:?}");
+    };
+    failed(&[0..CIRCLE]);
+    failed(&[CIRCLE + BLOCK..CIRCLE + 2 * BLOCK]);
 }
 
 #[test]
