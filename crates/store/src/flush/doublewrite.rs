@@ -316,16 +316,20 @@ impl Doublewrite {
             let read = file.read_at(&mut place, offset, Level::Foreground);
             let whole = read.is_ok_and(|bytes| bytes == self.page_bytes)
                 && header::check(&place, id).is_ok();
-            if whole && header::lsn(&place) >= header::lsn(&copy) {
+            if whole && header::lsn(&place) > header::lsn(&copy) {
                 continue;
             }
-            if let Some(reason) = too_new(&copy, newest) {
+            // Written again too: it may stand in a cache only, of the disk after
+            // the program was killed, of the kernel after a sync that failed;
+            // and as long as it does, this copy must not be given up.
+            let in_place = whole && header::lsn(&place) == header::lsn(&copy);
+            if let Some(reason) = too_new(&copy, newest).filter(|_| !in_place) {
                 let reason = format!("the copy of {id}: {reason}");
                 let path = self.file.path().to_owned();
                 return Err(StoreError::Damaged { path, reason });
             }
             file.write_at(&copy, offset, Level::Foreground)?;
-            restored += 1;
+            restored += u64::from(!in_place);
             if touched.last().is_none_or(|last| last.path() != file.path()) {
                 touched.push(file);
             }

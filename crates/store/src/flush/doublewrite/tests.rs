@@ -1,5 +1,5 @@
 use super::*;
-use iolane::{Engine, OpenOptions};
+use iolane::{Engine, OpenOptions, SimulatedDisk};
 use std::path::Path;
 
 const PAGE_BYTES: usize = 4096;
@@ -159,4 +159,37 @@ fn an_area_of_two_halves_is_opened_as_it_is() {
     let area = opened(&engine, directory.path());
     assert_eq!(area.slots(), 2);
     assert_eq!(copy(&area).unwrap(), image(500, 3)[..]);
+}
+
+/// After the program was killed, or after a sync that failed: the page can be
+/// read, and is not on the disk.
+#[test]
+fn a_page_that_stands_in_a_cache_is_written_again() {
+    let plan = "lost=1:power-cut".parse().unwrap();
+    let disk = SimulatedDisk::builder().faults(plan).build().unwrap();
+    let engine = Engine::builder().simulated(&disk).build().unwrap();
+    let directory = Path::new("store");
+    let area = Doublewrite::create(file(&engine, directory), PAGE_BYTES, STORE).unwrap();
+    write(&area, 300, 1);
+    drop(area);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).size(1 << 20);
+    let space = engine.open(directory.join("space"), &options).unwrap();
+    space.sync(Level::Foreground).unwrap();
+    let offset = u64::from(PAGE.page) * PAGE_BYTES as u64;
+    let page = image(300, 1);
+    space.write_at(&page, offset, Level::Foreground).unwrap();
+
+    let area = opened(&engine, directory);
+    let restored = area.restore(Lsn(1000), |number| {
+        (number == PAGE.space).then(|| space.clone())
+    });
+    // It was not torn.
+    assert_eq!(restored.unwrap(), 0);
+    disk.power_cut().unwrap();
+    let mut found = Buffer::new(PAGE_BYTES);
+    space
+        .read_at(&mut found, offset, Level::Foreground)
+        .unwrap();
+    assert_eq!(found[..], page[..]);
 }
