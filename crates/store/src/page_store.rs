@@ -310,6 +310,11 @@ impl PageStore {
         self.core.pool.failure.check()
     }
 
+    /// A thread that the store needs is gone: nothing goes on.
+    pub(crate) fn fail(&self, reason: String) {
+        self.core.fail(reason);
+    }
+
     /// Waits until everything logged before `lsn` is durable.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ use crate::torn::TornProtection;
 use crate::txn::{Durability, Error, Transaction};
 use crate::waits::WaitStatistics;
 use iolane::{Engine, Outstanding};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -285,7 +286,14 @@ impl Store {
         let (system, stopped) = (Arc::clone(&self.system), Arc::clone(&stop));
         let thread = std::thread::Builder::new()
             .name("iolane-purge".to_owned())
-            .spawn(move || work(&system, &stopped, purges))
+            .spawn(move || {
+                let worked = catch_unwind(AssertUnwindSafe(|| work(&system, &stopped, purges)));
+                if worked.is_err() {
+                    // Nobody else purges, or syncs what is committed lazily.
+                    let reason = "the thread iolane-purge panicked";
+                    system.backing.fail(reason.to_owned());
+                }
+            })
             .map_err(|source| StoreError::system(&self.path, source))?;
         Ok(Worker { stop, thread })
     }
