@@ -14,7 +14,7 @@ pub type DirectoryLock = Box<dyn Send + Sync>;
 /// Whoever knows the files in a directory by name: the operating system, or a
 /// simulated disk in tests.
 pub trait Names: Debug + Send + Sync {
-    /// Makes a directory, and those above it, where they are missing.
+    /// Makes a directory, and those above it, where they are missing; durably.
     ///
     /// # Errors
     /// What the system says.
@@ -69,7 +69,14 @@ pub struct SystemNames;
 
 impl Names for SystemNames {
     fn make_directory(&self, directory: &Path) -> io::Result<()> {
-        fs::create_dir_all(directory)
+        let missing = directory.ancestors().take_while(|it| !it.exists()).count();
+        fs::create_dir_all(directory)?;
+        for above in directory.ancestors().skip(1).take(missing) {
+            // A relative path ends with nothing, which is where one is.
+            let named = above != Path::new("");
+            self.sync(if named { above } else { Path::new(".") })?;
+        }
+        Ok(())
     }
 
     fn exists(&self, path: &Path) -> bool {

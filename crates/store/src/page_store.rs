@@ -167,10 +167,32 @@ impl PageStore {
         names
             .make_directory(directory)
             .map_err(|source| StoreError::system(directory, source))?;
-        let log_path = directory.join(LOG_FILE);
-        if names.exists(&log_path) {
-            return Err(StoreError::Exists { path: log_path });
+        let system = format!("{SYSTEM_NAME}{}", space::FILE_SUFFIX);
+        let made = [DOUBLEWRITE_FILE, &system, LOG_FILE].map(|name| directory.join(name));
+        // The area alone is of a store that was never made.
+        for path in &made[1..] {
+            if names.exists(path) {
+                let path = path.clone();
+                return Err(StoreError::Exists { path });
+            }
         }
+        let store = PageStore::make(engine, directory, options);
+        if store.is_err() {
+            // Its log is the last that it gets: nobody has used it.
+            for path in &made {
+                let _ = names.remove(path);
+            }
+        }
+        store
+    }
+
+    fn make(
+        engine: Arc<Engine>,
+        directory: &Path,
+        options: &PageStoreOptions,
+    ) -> Result<PageStore, StoreError> {
+        let names = &*options.names;
+        let log_path = directory.join(LOG_FILE);
         let page_bytes = options.page_bytes;
         let store = RandomState::new().build_hasher().finish();
         let area = open_doublewrite(&engine, directory, Some(page_bytes), true)?;

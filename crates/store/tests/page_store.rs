@@ -366,6 +366,26 @@ fn a_change_that_is_given_up_fails_the_store() {
     assert_eq!(read(&store, id).unwrap(), 5);
 }
 
+#[test]
+fn a_store_that_cannot_be_made_leaves_nothing() {
+    // Room for the area, but not for the log.
+    for capacity_bytes in [1 << 20, 3 << 20] {
+        let disk = SimulatedDisk::builder().capacity_bytes(capacity_bytes);
+        let disk = disk.build().unwrap();
+        let engine = Arc::new(Engine::builder().simulated(&disk).build().unwrap());
+        let options = PageStoreOptions {
+            names: Arc::new(DiskNames(disk.clone())),
+            ..options()
+        };
+        for _ in 0..2 {
+            let made = PageStore::create(Arc::clone(&engine), Path::new(DIRECTORY), &options);
+            let refused = made.err().unwrap();
+            assert!(!matches!(refused, StoreError::Exists { .. }), "{refused}");
+            assert_eq!(disk.names(), Vec::<String>::new(), "{refused}");
+        }
+    }
+}
+
 /// Of a tablespace that is dropped, when its file loses its name and when that
 /// is durable: how many changed pages the store still has.
 #[derive(Debug)]
