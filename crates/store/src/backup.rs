@@ -43,7 +43,8 @@ impl Store {
         options: &StoreOptions,
         go_on: &dyn Fn() -> bool,
     ) -> Result<u64, Error> {
-        let path = path.as_ref();
+        // Without a slash at its end, behind which the other name would stand.
+        let path: &Path = &path.as_ref().components().collect::<PathBuf>();
         let names = &options.pages.names;
         let has_files = |path: &Path| names.list(path).is_ok_and(|files| !files.is_empty());
         let mut part = path.as_os_str().to_owned();
@@ -56,15 +57,15 @@ impl Store {
                 path: taken.to_owned(),
             }));
         }
+        let failed = |source| Error::Files(StoreError::system(&part, source));
         let copied = Store::create(&part, options).and_then(|made| {
             let rows = self.copy_to(&made, go_on)?;
             made.close()?;
+            names.rename(&part, path).map_err(failed)?;
             Ok(rows)
         });
-        let failed = |source| Error::Files(StoreError::system(&part, source));
         match copied {
             Ok(rows) => {
-                names.rename(&part, path).map_err(failed)?;
                 if let Some(above) = path.parent().filter(|above| *above != Path::new("")) {
                     names.sync(above).map_err(failed)?;
                 }
