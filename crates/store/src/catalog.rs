@@ -79,6 +79,9 @@ impl Catalog {
                 return Err(damaged("its record has another length"));
             };
             let space = get_u32(head, 0);
+            if !backing.spaces().contains(&space) {
+                return Err(damaged("its file is missing"));
+            }
             let mut json = Vec::new();
             description(space, get_u32(head, 4)).read(
                 backing,

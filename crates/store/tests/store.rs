@@ -3,7 +3,7 @@
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{Direction, Durability, Error, Store, StoreError, StoreOptions};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 fn options() -> StoreOptions {
@@ -239,6 +239,36 @@ fn a_backup_is_of_one_moment() {
     assert_eq!(rows(&copy).len(), 2000);
     assert_clean(&copy);
     assert_clean(&store);
+}
+
+#[test]
+fn a_backup_may_be_named_with_a_slash_at_its_end() {
+    let directory = directory();
+    let store = filled(&directory.path().join("store"), 10);
+    let copy = format!("{}/copy/", directory.path().display());
+    assert_eq!(store.backup(&copy, &options()).unwrap(), 10);
+    assert_eq!(rows(&Store::open(&copy, &options()).unwrap()).len(), 10);
+    let names = fs::read_dir(directory.path()).unwrap();
+    assert_eq!(names.count(), 2);
+}
+
+#[test]
+fn a_table_whose_file_is_missing_is_named() {
+    let directory = directory();
+    filled(directory.path(), 10).close().unwrap();
+    let files = fs::read_dir(directory.path()).unwrap();
+    let mut files = files.map(|file| file.unwrap().path());
+    let is_tables = |path: &PathBuf| {
+        path.file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("table-")
+    };
+    fs::remove_file(files.find(is_tables).unwrap()).unwrap();
+    let refused = Store::open(directory.path(), &options()).err().unwrap();
+    let text = refused.to_string();
+    assert!(text.contains("table part: its file is missing"), "{text}");
 }
 
 #[test]

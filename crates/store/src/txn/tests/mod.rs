@@ -64,7 +64,7 @@ impl Backing for TestPages {
     }
 
     fn spaces(&self) -> Vec<u32> {
-        Vec::new()
+        vec![MemoryPages::SPACE]
     }
 
     fn create_segment(&self, space: u32) -> Result<SegmentId, PagesError> {
