@@ -47,6 +47,7 @@ mod stream;
 mod transactions;
 mod workload;
 
+#[cfg(feature = "serve")]
 pub(crate) use random::Random;
 pub use report::{Report, Tally, TransactionsTally};
 pub use workload::{Arrival, Commit, Host, Pattern, Size, Stream, Time, Transactions};
