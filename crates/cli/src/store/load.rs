@@ -219,7 +219,7 @@ fn in_bulk(store: &Store, schema: &TableSchema, feed: &mut Feed<'_>) -> Result<u
                 Ok(row) => Ok(Some(row)),
                 Err(reason) => Err(Failure::course(
                     format!("line {}: {reason}", record.line),
-                    format!("{nothing} --on-error skip leaves such rows out."),
+                    "--on-error skip leaves such rows out.",
                 )),
             },
         }),
@@ -228,7 +228,10 @@ fn in_bulk(store: &Store, schema: &TableSchema, feed: &mut Feed<'_>) -> Result<u
         (_, Some(Failure::Interrupted { signal })) => {
             Err(Failure::course(format!("stopped by {signal}"), nothing))
         }
-        (_, Some(ended)) => Err(ended),
+        (_, Some(ended)) => Err(Failure::course(
+            ended.to_string(),
+            format!("{nothing} {}", ended.remedy()),
+        )),
         (Ok(rows), None) => Ok(rows),
         // Only known when all rows are there, so without a line.
         (Err(error @ Error::Duplicate { .. }), None) => Err(Failure::course(

@@ -7,7 +7,7 @@
 //! | `load`, `dump`, `restore` | rows in, everything out, everything in again |
 //! | `scan` | rows out: `scan`, `range` |
 //! | `upkeep` | `check`, `stats`, `backup` |
-//! | `value`, `rows_in`, `rows_out` | values and rows as text |
+//! | `value`, `rows_in`, `quotes`, `rows_out` | values and rows as text |
 //! | `failure` | what can go wrong, with its remedy |
 
 pub mod create;
@@ -15,6 +15,7 @@ pub mod dump;
 pub mod failure;
 pub mod load;
 mod open;
+mod quotes;
 mod restore;
 mod rows_in;
 mod rows_out;

@@ -13,6 +13,7 @@ use iolane_store::ROW_BYTES_MAX;
 use iolane_store::data::{Row, TableSchema, Value};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
+use super::quotes::{Fault, Followed};
 use super::value;
 use crate::args::store::RowFormat;
 use crate::error::Failure;
@@ -120,7 +121,7 @@ enum Source {
 }
 
 struct CsvRows {
-    reader: csv::Reader<Bounded>,
+    reader: csv::Reader<Followed<Bounded>>,
     record: csv::ByteRecord,
     /// For each field the position of its column.
     positions: Vec<usize>,
@@ -161,16 +162,19 @@ impl RowReader {
     /// When the input cannot be read.
     pub fn next(&mut self) -> Result<Option<Record>, Failure> {
         let read = match &mut self.source {
-            Source::Csv(rows) => rows.next(&self.schema).map_err(io::Error::from),
-            Source::Lines(lines) => lines.next().map(|line| {
-                line.map(|(line, text)| Record {
+            Source::Csv(rows) => rows
+                .next(&self.schema)
+                .map_err(|error| ended(&self.name, &rows.reader, error)),
+            Source::Lines(lines) => match lines.next() {
+                Ok(line) => Ok(line.map(|(line, text)| Record {
                     line,
                     row: row_of_line(text, &self.schema),
-                })
-            }),
+                })),
+                Err(error) => Err(unreadable(&self.name, error)),
+            },
         };
         self.meter.next_record();
-        read.map_err(|error| unreadable(&self.name, error))
+        read
     }
 
     /// Bytes read, also ahead of the last record.
@@ -183,6 +187,22 @@ fn unreadable(name: &str, error: io::Error) -> Failure {
     Failure::transfer(format!("reading {name}"), error)
 }
 
+/// Why CSV cannot be read on.
+fn ended(name: &str, reader: &csv::Reader<Followed<Bounded>>, error: csv::Error) -> Failure {
+    match reader.get_ref().fault() {
+        Some(fault) => misquoted(fault),
+        None => unreadable(name, error.into()),
+    }
+}
+
+/// Not a row that could be left out: where the next one begins is unknown.
+fn misquoted(fault: Fault) -> Failure {
+    Failure::course(
+        fault.to_string(),
+        "A field in quotes ends with a quote, and a quote within it is written twice (\"\").",
+    )
+}
+
 impl CsvRows {
     fn new(
         bounded: Bounded,
@@ -192,12 +212,11 @@ impl CsvRows {
     ) -> Result<Self, Failure> {
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
-            .from_reader(bounded);
-        let header = reader
-            .byte_headers()
-            .map_err(|error| unreadable(name, error.into()))?;
+            .from_reader(Followed::new(bounded));
+        let header = reader.byte_headers().cloned();
+        let header = header.map_err(|error| ended(name, &reader, error))?;
         let mut positions = Vec::with_capacity(header.len());
-        for field in header {
+        for field in &header {
             let column = String::from_utf8_lossy(field);
             let position = schema
                 .position(&column)
@@ -380,14 +399,18 @@ mod tests {
     use super::*;
     use crate::store::table_text;
 
-    fn read(text: &str, format: RowFormat) -> Vec<(u64, Result<Row, String>)> {
+    fn reader(text: &str, format: RowFormat) -> Result<RowReader, Failure> {
         let schema = table_text::parse("t(a integer, b text null, primary key(a))").unwrap();
         let input = Input {
             name: "test".to_owned(),
             length_bytes: None,
             reader: Box::new(io::Cursor::new(text.as_bytes().to_vec())),
         };
-        let mut reader = RowReader::new(input, &schema, format, None).unwrap();
+        RowReader::new(input, &schema, format, None)
+    }
+
+    fn read(text: &str, format: RowFormat) -> Vec<(u64, Result<Row, String>)> {
+        let mut reader = reader(text, format).unwrap();
         let mut records = Vec::new();
         while let Some(record) = reader.next().unwrap() {
             records.push((record.line, record.row));
@@ -411,6 +434,29 @@ mod tests {
         assert_eq!(rows[3], (6, Ok(vec![3.into(), "".into()])));
         assert_eq!(rows[4], (7, Err("1 fields, the first line has 2".into())));
         assert_eq!(rows[5], (8, Ok(vec![4.into(), Value::Null])));
+    }
+
+    #[test]
+    fn csv_whose_quotes_are_wrong_ends_behind_the_rows_before() {
+        for (text, rows, message) in [
+            ("a,b\n1,\"x\n2,y\n", 0, "line 2: the quote is not closed"),
+            ("a,b\n1,x\n2,\"y", 1, "line 3: the quote is not closed"),
+            (
+                "a,b\n1,x\n2,\"y\nz\" \n3,z\n",
+                1,
+                "line 4: text behind a closing quote, of the quote that opens in line 3",
+            ),
+        ] {
+            let mut reader = reader(text, RowFormat::Csv).unwrap();
+            for _ in 0..rows {
+                assert!(reader.next().unwrap().unwrap().row.is_ok(), "{text:?}");
+            }
+            let failure = reader.next().err().unwrap();
+            assert_eq!(failure.to_string(), message);
+            assert_eq!(failure.kind().exit_code(), 3);
+        }
+        let failure = reader("a,\"b\n1,x\n", RowFormat::Csv).err().unwrap();
+        assert_eq!(failure.to_string(), "line 1: the quote is not closed");
     }
 
     #[test]

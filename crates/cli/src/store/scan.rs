@@ -7,6 +7,7 @@ use iolane_store::{Direction, Error};
 
 use super::failure::{failure, find_table};
 use super::open;
+use super::quotes::Quotes;
 use super::rows_out::{Lines, Reader, RowWriter};
 use super::value;
 use crate::args::store::{PrintArgs, RangeArgs, ScanArgs};
@@ -119,6 +120,11 @@ fn key(
             ),
         )
     };
+    let mut quotes = Quotes::new();
+    let followed = quotes.follow(text.as_bytes()).map_err(|(_, fault)| fault);
+    followed
+        .and_then(|()| quotes.end())
+        .map_err(|fault| unclear(fault.to_string()))?;
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)

@@ -1,5 +1,6 @@
 //! Rows that cannot be loaded, and loads that do not come to their end.
 
+use std::fs;
 use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
@@ -60,6 +61,33 @@ fn bad_rows_are_named_and_skipped_when_asked() {
     ]);
     assert_eq!(text, "name\nBert\nDora\n");
     place.good(&["check", "s"]);
+}
+
+#[test]
+fn quotes_that_are_wrong_swallow_no_rows() {
+    let place = Place::new();
+    place.create("s");
+    for (rows, message) in [
+        ("1,a\n2,\"b\n3,c\n", "line 3: the quote is not closed"),
+        ("1,a\n2,\"b", "line 3: the quote is not closed"),
+        ("1,a\n2,\"b\"c\n", "line 3: text behind a closing quote"),
+    ] {
+        place.write("rows.csv", &format!("id,name\n{rows}"));
+        let said = place.bad(&["load", "s", "person", "rows.csv"], 3);
+        assert!(said.starts_with(message), "{said}");
+        assert!(said.contains("\nNothing was loaded"), "{said}");
+        // What follows cannot be told apart, so that none is left out either.
+        let skip = ["load", "s", "person", "rows.csv", "--on-error", "skip"];
+        let said = place.bad(&skip, 3);
+        assert!(said.starts_with(message), "{said}");
+        assert!(said.contains("\nLoaded before it: 1 row."), "{said}");
+        fs::remove_dir_all(place.path("s")).unwrap();
+        place.create("s");
+    }
+    let said = place.bad(&["range", "s", "person", "--from", "\"1"], 1);
+    assert!(said.contains("the quote is not closed"), "{said}");
+    let said = place.bad(&["range", "s", "person", "--to", "\"1\"2"], 1);
+    assert!(said.contains("text behind a closing quote"), "{said}");
 }
 
 #[test]
