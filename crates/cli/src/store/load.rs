@@ -265,66 +265,96 @@ pub fn until_bad<'a>(
     .fuse()
 }
 
+/// What transactions have loaded, and how far.
+#[derive(Default)]
+struct Progress {
+    rows: u64,
+    /// Of the last record that is in, or was left out.
+    line: u64,
+    /// Rows in the open transaction.
+    pending: u64,
+}
+
+impl Progress {
+    fn commit(&mut self, transaction: Transaction<'_>, line: u64) -> Result<(), Failure> {
+        transaction.commit().map_err(|error| failure(&error))?;
+        self.rows += self.pending;
+        self.pending = 0;
+        self.line = line;
+        Ok(())
+    }
+
+    /// What ended it, with what is in.
+    fn before(&self, ended: &Failure) -> Failure {
+        let rows = counted(self.rows, "row", "rows");
+        let remedy = ended.remedy();
+        Failure::course(
+            ended.to_string(),
+            format!("Loaded before it: {rows}. {remedy}"),
+        )
+    }
+
+    /// The same where the open transaction is lost.
+    fn before_store(&self, ended: &Failure) -> Failure {
+        let rows = counted(self.rows, "row", "rows");
+        let line = match self.line {
+            0 => String::new(),
+            line => format!(", up to line {line}"),
+        };
+        let remedy = ended.remedy();
+        Failure::course(
+            ended.to_string(),
+            format!("Loaded before it: {rows}{line}. {remedy} Load the lines after it to go on."),
+        )
+    }
+}
+
 fn in_transactions(
     store: &Store,
     table: &str,
     feed: &mut Feed<'_>,
     rows_max: u64,
 ) -> Result<u64, Failure> {
-    let mut loaded = 0;
+    let mut progress = Progress::default();
     let mut transaction = store.begin();
-    let mut pending = 0;
     let ended = loop {
-        let (line, row) = match feed.next() {
-            Ok(Some(record)) => (record.line, record.row),
+        let record = match feed.next() {
+            Ok(Some(record)) => record,
             Ok(None) => break None,
             Err(failure) => break Some(failure),
         };
-        let inserted = match row {
+        let inserted = match record.row {
             Err(reason) => Err(reason),
             Ok(row) => match transaction.insert(table, row) {
                 Ok(()) => Ok(()),
                 Err(error) if is_of_row(&error) => Err(error.to_string()),
-                Err(error) => return Err(failure(&error)),
+                Err(error) => return Err(progress.before_store(&failure(&error))),
             },
         };
         match inserted {
-            Ok(()) => pending += 1,
+            Ok(()) => progress.pending += 1,
             Err(reason) if feed.skips => feed.skip(&reason),
             Err(reason) => {
                 break Some(Failure::course(
-                    format!("line {line}: {reason}"),
+                    format!("line {}: {reason}", record.line),
                     "Correct it and load from this line on, or leave such rows out with --on-error skip.",
                 ));
             }
         }
-        if pending == rows_max {
-            commit(transaction)?;
-            loaded += pending;
-            pending = 0;
+        if progress.pending == rows_max {
+            let committed = progress.commit(transaction, feed.line);
+            committed.map_err(|ended| progress.before_store(&ended))?;
             transaction = store.begin();
         }
     };
-    commit(transaction)?;
-    loaded += pending;
-    let Some(ended) = ended else {
-        return Ok(loaded);
-    };
-    let message = match &ended {
-        Failure::Interrupted { signal } => format!("stopped by {signal} after line {}", feed.line),
-        other => other.to_string(),
-    };
-    let remedy = match &ended {
-        Failure::Interrupted { .. } => "Load the lines after it to go on.".to_owned(),
-        other => other.remedy(),
-    };
-    let rows = counted(loaded, "row", "rows");
-    Err(Failure::course(
-        message,
-        format!("Loaded before it: {rows}. {remedy}"),
-    ))
-}
-
-fn commit(transaction: Transaction<'_>) -> Result<(), Failure> {
-    transaction.commit().map_err(|error| failure(&error))
+    let committed = progress.commit(transaction, feed.line);
+    committed.map_err(|ended| progress.before_store(&ended))?;
+    match ended {
+        None => Ok(progress.rows),
+        Some(Failure::Interrupted { signal }) => Err(progress.before(&Failure::course(
+            format!("stopped by {signal} after line {}", feed.line),
+            "Load the lines after it to go on.",
+        ))),
+        Some(ended) => Err(progress.before(&ended)),
+    }
 }

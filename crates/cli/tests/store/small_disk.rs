@@ -86,12 +86,25 @@ fn a_full_file_system_is_told_and_loses_nothing() {
 
     // More than there is room for, by both methods and into a copy.
     place.write("more.csv", &rows(1000..20_000));
-    let said = place.bad(&["load", "disk/s", "t", "more.csv"], 3);
+    let load = [
+        "load",
+        "disk/s",
+        "t",
+        "more.csv",
+        "--transaction-rows",
+        "100",
+    ];
+    let said = place.bad(&load, 3);
     assert!(said.contains("no room for more pages"), "{said}");
     assert!(said.contains("Free some space"), "{said}");
     place.good(&["check", "disk/s"]);
     let after = place.good(&["scan", "disk/s", "t"]);
     assert!(after.starts_with(&before), "what was there is there");
+    // The rows that got in are counted, and where to go on is told.
+    let more = after.lines().count() - before.lines().count();
+    assert!(more > 0 && more.is_multiple_of(100), "{more}");
+    let counted = format!("\nLoaded before it: {more} rows, up to line {}. ", more + 1);
+    assert!(said.contains(&counted), "{counted}: {said}");
     let copied = place.run(&["backup", "disk/s", "disk/copy"]);
     let said = complaint(&copied, copied.status.code().unwrap(), "backup");
     assert!(
