@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use iolane_store::Store;
 use iolane_store::data::TableSchema;
+use iolane_store::{Error, Store};
 
 use super::dump::{Mark, VERSION};
 use super::failure::failure;
@@ -15,6 +15,8 @@ use super::rows_in::{Fields, Input, Lines, fields_of_line, row_of_fields};
 use crate::args::store::LoadMethod;
 use crate::error::Failure;
 use crate::session::Session;
+
+const NEW_STORE: &str = "Load the dump into a new store (iolane store create).";
 
 /// # Errors
 /// A dump that is none, cut short, or does not fit what is there.
@@ -126,7 +128,15 @@ fn restore_table(
     let loaded = store.bulk_load(&schema.name, rows);
     match ended {
         Some(ended) => Err(ended),
-        None => Ok((loaded.map_err(|error| failure(&error))?, behind)),
+        None => Ok((loaded.map_err(|error| not_loaded(&error))?, behind)),
+    }
+}
+
+/// Where rows could be added, a dump goes into an empty table only.
+fn not_loaded(error: &Error) -> Failure {
+    match error {
+        Error::NotEmpty(_) => Failure::setup(error.to_string(), NEW_STORE),
+        error => failure(error),
     }
 }
 
@@ -141,7 +151,7 @@ fn prepare(store: &Store, schema: &TableSchema) -> Result<(), Failure> {
                 "there is a table {:?} that is not as in the dump",
                 schema.name
             ),
-            "Load the dump into a new store (iolane store create).",
+            NEW_STORE,
         )),
     }
 }

@@ -76,7 +76,10 @@ fn a_dump_that_was_cut_short_or_changed_is_noticed() {
     // Into tables with rows, or of another shape.
     place.write("dump", &dump);
     let said = place.bad(&["load", "store", "--dump", "dump"], 2);
-    assert!(said.contains("not empty"), "{said}");
+    assert!(
+        said.contains("not empty") && said.contains("into a new store"),
+        "{said}"
+    );
     place.good(&[
         "create",
         "other",
