@@ -149,7 +149,7 @@ pub struct LoadArgs {
     /// Rows per transaction
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = transaction_rows)]
     pub transaction_rows: u64,
-    /// One more CSV field that means null; --null "" makes all empty fields null
+    /// One more CSV field that means null; --null "" makes all empty fields null. Not for JSON lines
     #[arg(long, value_name = "TEXT")]
     pub null: Option<String>,
     #[command(flatten)]

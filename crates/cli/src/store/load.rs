@@ -88,8 +88,14 @@ fn load_table(
         .file
         .as_deref()
         .filter(|path| *path != Path::new("-"));
-    let input = Input::open(file)?;
     let format = arguments.format.unwrap_or_else(|| format_of(file));
+    if format == RowFormat::Jsonl && arguments.null.is_some() {
+        return Err(Failure::usage(
+            "--null is for CSV, the rows come as JSON lines",
+            "Leave it away: there null is null. Or give --format csv.",
+        ));
+    }
+    let input = Input::open(file)?;
     let what = format!("loading {} into {table}", input.name);
     let phase = session
         .progress

@@ -9,7 +9,8 @@ use std::fmt;
 use std::io::{self, Read};
 
 const QUOTE: u8 = b'"';
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Of UTF-8; it may stand in front of everything.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Looked through at once; the compiler makes a few instructions of it.
 const BLOCK_BYTES: usize = 32;
 

@@ -13,7 +13,7 @@ use iolane_store::ROW_BYTES_MAX;
 use iolane_store::data::{Row, TableSchema, Value};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-use super::quotes::{Fault, Followed};
+use super::quotes::{BYTE_ORDER_MARK, Fault, Followed};
 use super::value;
 use crate::args::store::RowFormat;
 use crate::error::Failure;
@@ -113,6 +113,8 @@ pub struct RowReader {
     name: String,
     meter: Meter,
     source: Source,
+    /// A record was read.
+    has_begun: bool,
 }
 
 enum Source {
@@ -131,7 +133,8 @@ struct CsvRows {
 
 impl RowReader {
     /// # Errors
-    /// A header that does not fit the table, or that cannot be read.
+    /// A header that does not fit the table, a beginning that cannot be read or
+    /// is none of JSON lines.
     pub fn new(
         input: Input,
         schema: &TableSchema,
@@ -146,13 +149,21 @@ impl RowReader {
         };
         let source = match format {
             RowFormat::Csv => Source::Csv(Box::new(CsvRows::new(bounded, schema, &name, null)?)),
-            RowFormat::Jsonl => Source::Lines(Lines::of(bounded)),
+            RowFormat::Jsonl => {
+                let mut lines = Lines::of(bounded);
+                let first = lines.peek().map_err(|error| unreadable(&name, error))?;
+                if first.is_some_and(opens_array) {
+                    return Err(is_array(&name));
+                }
+                Source::Lines(lines)
+            }
         };
         Ok(Self {
             schema: schema.clone(),
             name,
             meter,
             source,
+            has_begun: false,
         })
     }
 
@@ -168,11 +179,15 @@ impl RowReader {
             Source::Lines(lines) => match lines.next() {
                 Ok(line) => Ok(line.map(|(line, text)| Record {
                     line,
-                    row: row_of_line(text, &self.schema),
+                    row: row_of_line(text, &self.schema).map_err(|reason| match self.has_begun {
+                        true => reason,
+                        false => reason + hint_at_csv(text),
+                    }),
                 })),
                 Err(error) => Err(unreadable(&self.name, error)),
             },
         };
+        self.has_begun = true;
         self.meter.next_record();
         read
     }
@@ -302,6 +317,8 @@ pub struct Lines {
     reader: BufReader<Bounded>,
     line: u64,
     text: Vec<u8>,
+    /// The line is still to be handed out.
+    is_held: bool,
 }
 
 impl Lines {
@@ -310,6 +327,7 @@ impl Lines {
             reader: BufReader::with_capacity(64 << 10, bounded),
             line: 0,
             text: Vec::new(),
+            is_held: false,
         }
     }
 
@@ -320,9 +338,18 @@ impl Lines {
         })
     }
 
+    /// What comes next.
+    fn peek(&mut self) -> io::Result<Option<&[u8]>> {
+        self.is_held = self.next()?.is_some();
+        Ok(self.is_held.then_some(&self.text))
+    }
+
     /// # Errors
     /// When it cannot be read.
     pub fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
+        if std::mem::take(&mut self.is_held) {
+            return Ok(Some((self.line, &self.text)));
+        }
         loop {
             self.text.clear();
             self.reader.get_ref().meter.next_record();
@@ -330,6 +357,9 @@ impl Lines {
                 return Ok(None);
             }
             self.line += 1;
+            if self.line == 1 && self.text.starts_with(BYTE_ORDER_MARK) {
+                self.text.drain(..BYTE_ORDER_MARK.len());
+            }
             if !self.text.trim_ascii().is_empty() {
                 return Ok(Some((self.line, &self.text)));
             }
@@ -372,6 +402,26 @@ pub fn fields_of_line(text: &[u8]) -> Result<Fields, String> {
         let what = error.split(" at line ").next().unwrap_or_default();
         format!("{what}, at character {column}")
     })
+}
+
+fn opens_array(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"[")
+}
+
+fn is_array(name: &str) -> Failure {
+    Failure::usage(
+        format!("{name}: this is a JSON array, and not an object per line"),
+        "Make lines of it: jq -c '.[]' FILE | iolane store load DIR TABLE --format jsonl",
+    )
+}
+
+/// For a first line.
+fn hint_at_csv(text: &[u8]) -> &'static str {
+    let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok();
+    if is_json || text.trim_ascii_start().starts_with(b"{") {
+        return "";
+    }
+    "; this is no JSON: rows as CSV need --format csv"
 }
 
 fn row_of_line(text: &[u8], schema: &TableSchema) -> Result<Row, String> {
@@ -476,6 +526,25 @@ mod tests {
         );
         assert!(why(5).contains("at character"), "{}", why(5));
         assert_eq!(why(6), "column \"a\" holds integer, the value is null");
+    }
+
+    #[test]
+    fn what_is_no_json_lines_is_told_at_its_beginning() {
+        let rows = read("\u{feff}{\"a\":1}\n", RowFormat::Jsonl);
+        assert_eq!(rows, [(1, Ok(vec![1.into(), Value::Null]))]);
+        for text in ["[{\"a\":1}]", "\n\u{20}[\n{\"a\":1},\n{\"a\":2}\n]\n"] {
+            let failure = reader(text, RowFormat::Jsonl).err().unwrap();
+            assert!(failure.to_string().contains("a JSON array"), "{failure}");
+            assert!(failure.remedy().contains("jq -c '.[]'"));
+            assert_eq!(failure.kind().exit_code(), 1);
+        }
+        let rows = read("a,b\n1,x\n", RowFormat::Jsonl);
+        let hints = |at: usize| rows[at].1.clone().unwrap_err().contains("--format csv");
+        assert!(hints(0) && !hints(1));
+        for object in ["{\"c\":1}\n", "{\"a\n", "7\n"] {
+            let why = read(object, RowFormat::Jsonl)[0].1.clone().unwrap_err();
+            assert!(!why.contains("--format csv"), "{why}");
+        }
     }
 
     #[test]

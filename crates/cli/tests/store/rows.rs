@@ -146,6 +146,7 @@ fn headers_tables_and_columns_that_are_not_there() {
     place.write("twice.csv", "id,name,id\n1,a,2\n");
     place.write("missing.csv", "id\n1\n");
     place.write("empty.csv", "");
+    place.write("array.json", "[{\"id\":1,\"name\":\"a\"}]\n");
     for (arguments, message, remedy) in [
         (
             &["load", "s", "person", "unknown.csv"][..],
@@ -166,6 +167,16 @@ fn headers_tables_and_columns_that_are_not_there() {
             &["load", "s", "person", "empty.csv"],
             "there is no first line",
             "id,name",
+        ),
+        (
+            &["load", "s", "person", "array.json"],
+            "array.json: this is a JSON array",
+            "jq -c '.[]'",
+        ),
+        (
+            &["load", "s", "person", "array.json", "--null", "-"],
+            "--null is for CSV",
+            "--format csv",
         ),
         (
             &["load", "s", "persons"],
