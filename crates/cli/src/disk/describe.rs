@@ -29,9 +29,13 @@ pub fn list(_arguments: ListArgs, _session: &Session) -> Result<String, Failure>
 /// The parameters.
 ///
 /// # Errors
-/// A disk that does not exist.
+/// A disk that does not exist, or that cannot be.
 pub fn show(arguments: ShowArgs, _session: &Session) -> Result<String, Failure> {
-    Ok(find(&arguments.model)?.to_toml())
+    let description = find(&arguments.model)?;
+    // What is shown is there to be served; no seed makes it impossible.
+    let built = description.build(0);
+    built.map_err(|error| impossible(&error))?;
+    Ok(description.to_toml())
 }
 
 /// A preset, or a file. A name with a dot or slash in it can only be a file,

@@ -80,6 +80,12 @@ fn an_impossible_disk_is_refused_with_the_line() {
         assert!(said.contains("iolane disk show"), "{said}");
         assert!(!place.path("backing").exists());
         assert!(!is_mounted(&place.mount()));
+        // Nor is it shown as if it could be served.
+        let shown = iolane(&["disk", "show", file.to_str().unwrap()]);
+        assert_eq!(shown.status.code(), Some(1), "{shown:?}");
+        assert!(shown.stdout.is_empty());
+        let said = String::from_utf8_lossy(&shown.stderr);
+        assert!(said.contains(cause), "{said}");
     }
 }
 
