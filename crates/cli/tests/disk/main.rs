@@ -399,6 +399,38 @@ fn the_disks_can_be_listed_and_shown() {
     assert!(String::from_utf8_lossy(&show.stdout).contains("latency_ns"));
 }
 
+/// The script of docs/disks.md, in a place of its own.
+#[test]
+fn the_documented_script_runs_as_written() {
+    if !may_mount() || !is_root() {
+        return skipped("the documented script mounts and needs loop devices");
+    }
+    if let Err(why) = iolane_testing::LoopDevice::new(Path::new("/var/tmp"), 1 << 20) {
+        return skipped(why);
+    }
+    let place = Place::new();
+    let documents = include_str!("../../../../docs/disks.md");
+    let (_, script) = documents.split_once("\n```sh\nset -e\n").unwrap();
+    let (script, _) = script.split_once("```").unwrap();
+    let root = place.root.path().to_str().unwrap();
+    let script = script
+        .replace("--size 2g", "--size 64m")
+        .replace("iolane-peers range --directory", "ls")
+        .replace("/mnt/", &format!("{root}/script/"));
+    let programs = Path::new(env!("CARGO_BIN_EXE_iolane")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let ran = Command::new("sh")
+        .args(["-e", "-c", &script])
+        .current_dir(root)
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(said.contains("lost+found"), "{said}");
+    assert!(!is_mounted(&place.path("script/disk")));
+}
+
 #[test]
 fn nbd_data_outlive_a_restart_and_faults_are_counted() {
     let place = Place::new();
