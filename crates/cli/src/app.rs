@@ -397,7 +397,7 @@ fn check_writable(path: &Path) -> io::Result<()> {
 
 fn write_file(path: &Path, content: &str) -> Result<(), Failure> {
     fs::write(path, content)
-        .map_err(|source| Failure::transfer(format!("writing {}", path.display()), source))
+        .map_err(|source| Failure::writing(&path.display().to_string(), &source))
 }
 
 /// A closed pipe is no error: `iolane ... | head` is a fine thing to do.
@@ -409,7 +409,7 @@ fn print(stdout: &mut dyn Write, text: &str) -> u8 {
         Ok(()) => 0,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
         Err(error) => {
-            let failure = Failure::transfer("writing to standard output", error);
+            let failure = Failure::writing("standard output", &error);
             complain(&failure);
             failure.kind().exit_code()
         }

@@ -96,6 +96,18 @@ impl Failure {
         }
     }
 
+    /// A result that cannot be written: to standard output, or into a file.
+    pub fn writing(place: &str, source: &io::Error) -> Self {
+        let remedy = match source.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => "Free some space there, or write it elsewhere.",
+            Some(libc::EIO) => {
+                "The device reported an error; see the kernel's messages (dmesg), or write it elsewhere."
+            }
+            _ => "Write it elsewhere.",
+        };
+        Self::course(format!("writing to {place} failed: {source}"), remedy)
+    }
+
     pub fn kind(&self) -> Kind {
         match self {
             Self::Usage { .. } => Kind::Usage,
@@ -164,6 +176,24 @@ mod tests {
         assert_eq!(Kind::Usage.exit_code(), 1);
         assert_eq!(Kind::Setup.exit_code(), 2);
         assert_eq!(Kind::Runtime.exit_code(), 3);
+    }
+
+    #[test]
+    fn a_result_that_has_no_room_asks_for_no_size() {
+        let full = io::Error::from_raw_os_error(libc::ENOSPC);
+        let failure = Failure::writing("standard output", &full);
+        assert!(
+            failure
+                .to_string()
+                .starts_with("writing to standard output failed: ")
+        );
+        assert_eq!(failure.kind(), Kind::Runtime);
+        assert!(!failure.remedy().contains("--size"));
+        assert!(
+            Failure::transfer("writing", full)
+                .remedy()
+                .contains("--size")
+        );
     }
 
     #[test]

@@ -60,9 +60,11 @@ pub struct TargetArgs {
     pub destructive: bool,
 }
 
+pub const TARGET_BYTES_MIN: u64 = 1 << 20;
+
 /// How much of a target is used.
 pub fn target_size(text: &str) -> Result<u64, String> {
-    size::parse_within(text, 1 << 20, 1 << 50)
+    size::parse_within(text, TARGET_BYTES_MIN, 1 << 50)
 }
 
 #[derive(Clone, Debug, Args)]

@@ -7,6 +7,7 @@ use iolane_disk::served::backing::BackingError;
 use iolane_disk::served::fuse::MountError;
 use iolane_disk::served::nbd::NbdError;
 
+use crate::args::common::TARGET_BYTES_MIN;
 use crate::error::Failure;
 
 pub fn backing(error: &BackingError) -> Failure {
@@ -14,9 +15,7 @@ pub fn backing(error: &BackingError) -> Failure {
         BackingError::NotAFile { .. } => {
             "Name a file with --backing; where there is none, it is made.".to_owned()
         }
-        BackingError::TooSmall { size_bytes, .. } => format!(
-            "Give --size {size_bytes} or less, make the file larger (truncate -s), or name another."
-        ),
+        BackingError::TooSmall { size_bytes, .. } => too_small_remedy(*size_bytes),
         BackingError::InUse { .. } => {
             "Each disk needs a file of its own: end the other server, or name another file."
                 .to_owned()
@@ -25,6 +24,18 @@ pub fn backing(error: &BackingError) -> Failure {
         _ => "Name another file.".to_owned(),
     };
     Failure::setup(error.to_string(), remedy)
+}
+
+/// What --size takes: that much at least, in blocks of any model.
+fn too_small_remedy(size_bytes: u64) -> String {
+    const BLOCK_BYTES: u64 = 4096;
+    let size_bytes = size_bytes - size_bytes % BLOCK_BYTES;
+    if size_bytes < TARGET_BYTES_MIN {
+        return "Make the file larger (truncate -s), or name another.".to_owned();
+    }
+    format!(
+        "Give --size {size_bytes} or less, make the file larger (truncate -s), or name another."
+    )
 }
 
 fn system_remedy(source: &io::Error) -> String {

@@ -229,7 +229,7 @@ fn announce(
         .and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::transfer("writing to standard output", error))
+            Err(Failure::writing("standard output", &error))
         }
         _ => Ok(()),
     }

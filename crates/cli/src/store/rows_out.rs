@@ -51,7 +51,7 @@ fn judge(written: io::Result<()>) -> Result<Reader, Failure> {
     match written {
         Ok(()) => Ok(Reader::There),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
-        Err(error) => Err(Failure::transfer("writing to standard output", error)),
+        Err(error) => Err(Failure::writing("standard output", &error)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use iolane_store::data::TableSchema;
-use iolane_store::{CheckReport, Direction, Error, Store};
+use iolane_store::{CheckReport, Direction, Error, Store, StoreError};
 use serde::Serialize;
 
 use super::failure::failure;
@@ -325,6 +325,20 @@ struct BackedUp {
     rows: u64,
 }
 
+/// With the remedies of a copy, where something is in its place.
+fn not_copied(error: &Error, target: &Path, session: &Session) -> Failure {
+    let Error::Files(StoreError::Exists { path }) = error else {
+        return ended(error, session);
+    };
+    let remedy = if path == target {
+        "Name a directory that is not there yet.".to_owned()
+    } else {
+        let part = path.display();
+        format!("If no backup is running, one was killed: remove what it left (rm -r {part}).")
+    };
+    Failure::setup(error.to_string(), remedy)
+}
+
 /// # Errors
 /// What the store says, or the directory of the copy.
 pub fn backup(arguments: BackupArgs, session: &Session) -> Result<String, Failure> {
@@ -335,7 +349,7 @@ pub fn backup(arguments: BackupArgs, session: &Session) -> Result<String, Failur
         .say(&format!("copying to {}", target.display()));
     let options = open::options_of_copy(&store, &arguments.open)?;
     let rows = store.backup_while(target, &options, &|| !session.stop.is_raised());
-    let rows = rows.map_err(|error| ended(&error, session))?;
+    let rows = rows.map_err(|error| not_copied(&error, target, session))?;
     let done = BackedUp {
         path: arguments.open.directory.display().to_string(),
         target: target.display().to_string(),

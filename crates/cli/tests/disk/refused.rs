@@ -22,7 +22,12 @@ fn what_cannot_be_served_is_refused_with_cause_and_remedy() {
     );
     fs::remove_dir(place.path("backing")).unwrap();
     fs::write(place.path("backing"), [0; 4096]).unwrap();
-    assert!(place.refused(&by_nbd).contains("has 4096 bytes"));
+    let said = place.refused(&by_nbd);
+    assert!(said.contains("has 4096 bytes"), "{said}");
+    assert!(!said.contains("--size"), "too small for any: {said}");
+    fs::write(place.path("backing"), vec![0; (2 << 20) + 1]).unwrap();
+    let said = place.refused(&by_nbd);
+    assert!(said.contains("--size 2097152 or less"), "{said}");
     fs::remove_file(place.path("backing")).unwrap();
     let serving = place.serve_nbd(&[]);
     assert!(place.refused(&by_nbd).contains("in use by another server"));

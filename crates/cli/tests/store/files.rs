@@ -34,10 +34,17 @@ fn stores_that_are_not_there_or_there_already() {
     place.bad(&["check", "file"], 2);
     assert!(place.bad(&["create", "s"], 2).contains("exists already"));
     assert!(place.bad(&["create", "file"], 2).contains("file"));
+    let said = place.bad(&["backup", "s", "empty/../s"], 2);
     assert!(
-        place
-            .bad(&["backup", "s", "empty/../s"], 2)
-            .contains("exists already")
+        said.contains("exists already") && said.contains("not there yet"),
+        "{said}"
+    );
+    fs::create_dir(place.path("copy.part")).unwrap();
+    place.write("copy.part/redo.log", "");
+    let said = place.bad(&["backup", "s", "copy"], 2);
+    assert!(
+        said.contains("copy.part exists already") && said.contains("rm -r copy.part"),
+        "{said}"
     );
     let said = place.bad(&["create", "s", "--add", "--table", PERSON], 2);
     assert!(
@@ -187,6 +194,13 @@ fn a_store_that_may_not_be_written_says_so() {
     let said = complaint(&output, 2, "scan");
     assert!(
         said.contains("ermission denied") && said.contains("may write to"),
+        "{said}"
+    );
+    allow(&place.path("s"), 0o000);
+    let output = run(&["scan", "s", "person"]).unwrap();
+    let said = complaint(&output, 2, "scan");
+    assert!(
+        said.starts_with("s/redo.log: Permission denied") && said.contains("read and write"),
         "{said}"
     );
     let output = run(&["create", "new"]).unwrap();
