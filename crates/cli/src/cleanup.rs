@@ -6,7 +6,7 @@
 //! them: it runs the registered clean-ups itself and exits at once.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -21,6 +21,8 @@ use crate::error::{Failure, Kind};
 pub struct StopFlag {
     raised: Arc<AtomicBool>,
     signal: Arc<AtomicI32>,
+    waiting: Arc<AtomicBool>,
+    told: Arc<AtomicBool>,
 }
 
 impl StopFlag {
@@ -46,7 +48,39 @@ impl StopFlag {
     /// raised before.
     pub fn raise(&self, signal: i32) -> bool {
         self.signal.store(signal, Ordering::Relaxed);
-        self.raised.swap(true, Ordering::Relaxed)
+        self.raised.swap(true, Ordering::SeqCst)
+    }
+
+    /// Runs what may wait for others for long, and does not look at the flag
+    /// meanwhile: whoever raises it is told.
+    pub fn while_waiting<T>(&self, wait: impl FnOnce() -> T) -> T {
+        // In this order, and looked at in the other one by the listener: one of
+        // the two sees what the other did.
+        self.waiting.store(true, Ordering::SeqCst);
+        if self.raised.load(Ordering::SeqCst) {
+            self.tell();
+        }
+        let waited = wait();
+        self.waiting.store(false, Ordering::SeqCst);
+        waited
+    }
+
+    fn tell_if_waiting(&self) {
+        if self.waiting.load(Ordering::SeqCst) {
+            self.tell();
+        }
+    }
+
+    /// Once.
+    fn tell(&self) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            // A closed stderr is no reason to end otherwise.
+            let _ = writeln!(
+                io::stderr(),
+                "{}: ends when the next bytes of the input come; once more ends it at once",
+                signal_name(self.signal.load(Ordering::Relaxed))
+            );
+        }
     }
 
     /// The raw flag, for code that takes no type of this crate.
@@ -144,6 +178,7 @@ impl SignalListener {
                         cleanups.run_all();
                         std::process::exit(i32::from(Kind::Runtime.exit_code()));
                     }
+                    stop.tell_if_waiting();
                 }
             })?;
         Ok(Self {

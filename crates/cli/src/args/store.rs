@@ -119,7 +119,8 @@ const LOAD_HELP: &str = concat!(
     text_rules!(),
     "\n\nThe first line of a CSV file names the columns, in any order. Columns that it does not name, and \
 those that a JSON object does not have, become null.\n\n\
-In bulk, an error or Ctrl-C leaves the table empty. In transactions, all rows before it stay."
+In bulk, an error or Ctrl-C leaves the table empty. In transactions, all rows before it stay; \
+of an error of the store, such as a full disk, the transactions before it."
 );
 
 #[derive(Clone, Debug, Args)]

@@ -95,7 +95,7 @@ fn load_table(
             "Leave it away: there null is null. Or give --format csv.",
         ));
     }
-    let input = Input::open(file)?;
+    let input = Input::open(file, &session.stop)?;
     let what = format!("loading {} into {table}", input.name);
     let phase = session
         .progress

@@ -21,7 +21,7 @@ const NEW_STORE: &str = "Load the dump into a new store (iolane store create).";
 /// # Errors
 /// A dump that is none, cut short, or does not fit what is there.
 pub fn restore(store: &Store, dump: &Path, session: &Session) -> Result<Loaded, Failure> {
-    let input = Input::open((dump != Path::new("-")).then_some(dump))?;
+    let input = Input::open((dump != Path::new("-")).then_some(dump), &session.stop)?;
     let name = input.name.clone();
     let mut reader = DumpReader {
         lines: Lines::new(input),

@@ -16,6 +16,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use super::quotes::{BYTE_ORDER_MARK, Fault, Followed};
 use super::value;
 use crate::args::store::RowFormat;
+use crate::cleanup::StopFlag;
 use crate::error::Failure;
 
 /// Longest record of text: the longest row, every byte of it escaped as JSON
@@ -37,12 +38,15 @@ impl Input {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn open(path: Option<&Path>) -> Result<Self, Failure> {
+    pub fn open(path: Option<&Path>, stop: &StopFlag) -> Result<Self, Failure> {
         let Some(path) = path else {
             return Ok(Self {
                 name: "standard input".to_owned(),
                 length_bytes: None,
-                reader: Box::new(io::stdin()),
+                reader: Box::new(Awaited {
+                    reader: io::stdin(),
+                    stop: stop.clone(),
+                }),
             });
         };
         let opened = File::open(path).and_then(|file| {
@@ -63,6 +67,19 @@ impl Input {
             length_bytes,
             reader: Box::new(file),
         })
+    }
+}
+
+/// Bytes that come when somebody writes them.
+struct Awaited<R> {
+    reader: R,
+    stop: StopFlag,
+}
+
+impl<R: Read> Read for Awaited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let reader = &mut self.reader;
+        self.stop.while_waiting(|| reader.read(buffer))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Rows that cannot be loaded, and loads that do not come to their end.
 
 use std::fs;
-use std::io::Write;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::{Place, complaint};
@@ -277,4 +277,30 @@ fn ctrl_c_keeps_the_rows_before_it_or_none() {
     );
     let rows = place.good(&["scan", "bulk", "person", "--columns", "id"]);
     assert_eq!(rows, "id\n");
+}
+
+#[test]
+fn ctrl_c_is_heard_while_nothing_comes() {
+    let place = Place::new();
+    place.create("s");
+    let mut load = place.command(&["load", "s", "person"]);
+    load.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = load.spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut line = || said.next().unwrap().unwrap();
+    assert_eq!(line(), "loading standard input into person");
+    let process = child.id().to_string();
+    let interrupt = || {
+        let killed = Command::new("kill").args(["-INT", &process]).status();
+        assert!(killed.unwrap().success());
+    };
+    interrupt();
+    assert_eq!(
+        line(),
+        "Ctrl-C: ends when the next bytes of the input come; once more ends it at once"
+    );
+    assert!(child.try_wait().unwrap().is_none());
+    interrupt();
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    place.good(&["check", "s"]);
 }
