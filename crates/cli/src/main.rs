@@ -16,15 +16,16 @@ use iolane_cli::disk::verify::{self, Verify};
 use iolane_cli::disk::{describe, serve};
 use iolane_cli::figures::{self, Figures};
 use iolane_cli::output::progress::Progress;
+use iolane_cli::output::stdout::Stdout;
 use iolane_cli::output::text::Style;
 use iolane_cli::store::{create, dump, load, scan, upkeep};
 use iolane_cli::system::SystemPaths;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let mut stdout = std::io::stdout();
+    let mut stdout = Stdout::new();
     let no_color = std::env::var_os("NO_COLOR");
-    let style = Style::detect(stdout.is_terminal(), no_color.as_deref());
+    let style = Style::detect(std::io::stdout().is_terminal(), no_color.as_deref());
     ExitCode::from(app::run(
         vec![
             app::top::<Demo>(demo::measure),

@@ -61,3 +61,26 @@ fn a_closed_pipe_exits_with_0() {
         .unwrap();
     assert_eq!(status.code(), Some(0));
 }
+
+#[test]
+fn a_result_for_a_closed_standard_output_is_lost_and_an_error() {
+    let run = |redirection: &str| {
+        let line = format!("exec \"$0\" disk list {redirection}");
+        let program = env!("CARGO_BIN_EXE_iolane");
+        Command::new("sh")
+            .args(["-c", &line, program])
+            .output()
+            .unwrap()
+    };
+    for redirection in [">&-", ">/dev/full"] {
+        let output = run(redirection);
+        assert_eq!(output.status.code(), Some(3), "{redirection}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.starts_with("error: writing to standard output failed: "),
+            "{said}"
+        );
+        assert!(!said.contains("--size"), "{said}");
+    }
+    assert!(run(">/dev/null").status.success(), "nobody wants it");
+}

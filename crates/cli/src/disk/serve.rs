@@ -18,6 +18,7 @@ use super::lead::{self, Way};
 use super::{describe, failure, loop_device};
 use crate::args::disk::ServeArgs;
 use crate::error::Failure;
+use crate::output::stdout::Stdout;
 use crate::output::units;
 use crate::session::Session;
 
@@ -223,7 +224,7 @@ fn announce(
             path.display()
         ));
     }
-    let mut stdout = io::stdout();
+    let mut stdout = Stdout::new();
     let written = stdout
         .write_all(lines.as_bytes())
         .and_then(|()| stdout.flush());

@@ -5,5 +5,6 @@ pub mod html;
 pub mod json;
 pub mod progress;
 pub mod scale;
+pub mod stdout;
 pub mod text;
 pub mod units;

@@ -7,6 +7,7 @@ use iolane_store::data::{Row, SchemaError, TableSchema};
 use super::value;
 use crate::args::store::RowFormat;
 use crate::error::Failure;
+use crate::output::stdout::Stdout;
 
 /// A reader that has gone away is no error: `iolane store scan ... | head` is
 /// a fine thing to do.
@@ -21,9 +22,9 @@ pub struct Lines<W: Write> {
     writer: BufWriter<W>,
 }
 
-impl Lines<io::StdoutLock<'static>> {
+impl Lines<Stdout<io::StdoutLock<'static>>> {
     pub fn to_stdout() -> Self {
-        Self::to(io::stdout().lock())
+        Self::to(Stdout::new().lock())
     }
 }
 

@@ -8,5 +8,6 @@ pub mod ioprio;
 pub mod nice;
 pub mod prefix;
 pub mod shared_cache;
+pub mod stdout;
 pub mod timer_slack;
 pub mod usage;

@@ -1,9 +1,9 @@
 //! Rows through every format and back, and copies of whole stores.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use crate::{PEOPLE, PERSON, Place};
+use crate::{PEOPLE, PERSON, Place, complaint};
 
 #[test]
 fn what_goes_in_comes_out_through_every_format() {
@@ -142,6 +142,23 @@ fn ranges_of_keys_and_of_indexes() {
         let arguments = [&["range", "s", "t"], arguments].concat();
         let said = place.bad(&arguments, 1);
         assert!(said.contains(message), "{said}");
+    }
+}
+
+#[test]
+fn a_dump_into_a_closed_standard_output_is_an_error() {
+    let place = Place::new();
+    place.people("s");
+    for command in ["dump s", "scan s person", "range s person"] {
+        let line = format!("exec \"$0\" store {command} >&-");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line, env!("CARGO_BIN_EXE_iolane")]);
+        let output = shell.current_dir(place.root.path()).output().unwrap();
+        let said = complaint(&output, 3, command);
+        assert!(
+            said.starts_with("writing to standard output failed: "),
+            "{said}"
+        );
     }
 }
 
