@@ -164,18 +164,32 @@ fn ends_field(byte: u8) -> bool {
 }
 
 fn line_ends(bytes: &[u8]) -> u64 {
-    bytes.iter().map(|&byte| u64::from(byte == b'\n')).sum()
+    // As many as a byte counts, which the compiler adds up many at a time.
+    let pieces = bytes.chunks(usize::from(u8::MAX));
+    let ends = |piece: &[u8]| {
+        piece
+            .iter()
+            .map(|&byte| u8::from(byte == b'\n'))
+            .sum::<u8>()
+    };
+    pieces.map(|piece| u64::from(ends(piece))).sum()
 }
 
 fn quote_in(bytes: &[u8]) -> Option<usize> {
-    let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();
+    let is_quote = |&byte: &u8| byte == QUOTE;
+    // Where fields are in quotes, the next one is near.
+    let near = bytes.len().min(BLOCK_BYTES);
+    if let Some(found) = bytes[..near].iter().position(is_quote) {
+        return Some(found);
+    }
+    let (blocks, _) = bytes[near..].as_chunks::<BLOCK_BYTES>();
     let without = |block: &&[u8; BLOCK_BYTES]| {
         !block
             .iter()
-            .fold(false, |found, &byte| found | (byte == QUOTE))
+            .fold(false, |found, byte| found | is_quote(byte))
     };
-    let from = blocks.iter().take_while(without).count() * BLOCK_BYTES;
-    let found = bytes[from..].iter().position(|&byte| byte == QUOTE)?;
+    let from = near + blocks.iter().take_while(without).count() * BLOCK_BYTES;
+    let found = bytes[from..].iter().position(is_quote)?;
     Some(from + found)
 }
 
