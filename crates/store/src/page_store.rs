@@ -1,24 +1,29 @@
 //! An open store of pages: files, pool, log and flusher as one.
 
+mod options;
+
+pub use options::PageStoreOptions;
+
+use options::PAGE_BYTES;
+
 use crate::access::{Miss, Pages, PagesError};
 use crate::core::Core;
 use crate::error::StoreError;
 use crate::failure::Failure;
 use crate::files::PageFiles;
 use crate::flush::{CheckpointReport, Doublewrite, FlushStatistics, Flusher};
-use crate::ids::{Lsn, PAGE_BYTES_DEFAULT, PageId, SegmentId};
+use crate::ids::{Lsn, PageId, SegmentId};
 use crate::ledger::{FileClass, Ledger, tag};
 use crate::log::{Log, LogError};
 use crate::mini::Mini;
-use crate::names::{Names, SystemNames};
 use crate::page::header::{get_u32, get_u64};
-use crate::policy::{IoPolicy, Role};
+use crate::policy::Role;
 use crate::pool::{Pool, PoolStatistics, SharedPage, Stamp};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
 use crate::stream::{ReadAhead, StreamStatistics, acting_as};
-use crate::torn::{TornPages, TornProtection};
+use crate::torn::TornProtection;
 use crate::unlogged::UnloggedPages;
 use crate::waits::WaitStatistics;
 use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions, Outstanding, Tag};
@@ -34,56 +39,6 @@ pub const LOG_FILE: &str = "redo.log";
 /// Name of the doublewrite area's file.
 pub const DOUBLEWRITE_FILE: &str = "doublewrite";
 const LOG_TAG: Tag = tag(Role::Log, FileClass::Log);
-/// Smallest and largest page.
-const PAGE_BYTES: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
-/// Mini-transactions of this many new pages, four at a time, must fit the log.
-const LOG_NEW_PAGES: usize = 32;
-
-/// How a store of pages is made and opened.
-#[derive(Clone, Debug)]
-pub struct PageStoreOptions {
-    /// Bytes of a page, when it is made: a power of two from 4 to 64 KiB.
-    pub page_bytes: usize,
-    /// Bytes of pages kept in memory.
-    pub pool_bytes: u64,
-    /// Bytes of the redo log, when it is made.
-    pub log_bytes: u64,
-    /// Are tablespaces read and written past the page cache?
-    pub direct: bool,
-    /// Memory for the pool, of at least [`arena_bytes`](Self::arena_bytes);
-    /// otherwise it makes its own.
-    pub arena: Option<Arena>,
-    /// How pages are kept from being torn.
-    pub torn_pages: TornPages,
-    /// How eagerly it reads ahead and writes.
-    pub io: IoPolicy,
-    /// Who knows its files by name.
-    pub names: Arc<dyn Names>,
-}
-
-impl Default for PageStoreOptions {
-    fn default() -> PageStoreOptions {
-        PageStoreOptions {
-            page_bytes: PAGE_BYTES_DEFAULT,
-            pool_bytes: 128 << 20,
-            log_bytes: 64 << 20,
-            direct: true,
-            arena: None,
-            torn_pages: TornPages::default(),
-            io: IoPolicy::default(),
-            names: Arc::new(SystemNames),
-        }
-    }
-}
-
-impl PageStoreOptions {
-    /// Bytes of an arena that the pool and the flusher fit into.
-    pub fn arena_bytes(&self) -> u64 {
-        let frames = (self.pool_bytes / self.page_bytes as u64) as usize;
-        self.pool_bytes + (Flusher::pages(frames) * self.page_bytes) as u64
-    }
-}
-
 /// A store of pages. Shared by threads; implements [`Pages`].
 ///
 /// Dropping it writes all that is changed, as [`close`](Self::close) does. That
@@ -162,7 +117,7 @@ impl PageStore {
         directory: &Path,
         options: &PageStoreOptions,
     ) -> Result<PageStore, StoreError> {
-        check(options)?;
+        options.check()?;
         let names = &*options.names;
         names
             .make_directory(directory)
@@ -527,25 +482,6 @@ impl Pages for PageStore {
     fn begin(&self, segments: &[SegmentId], pages: u32) -> Result<Mini<'_>, PagesError> {
         self.core.begin(segments, pages)
     }
-}
-
-fn check(options: &PageStoreOptions) -> Result<(), StoreError> {
-    let page_bytes = options.page_bytes;
-    if !page_bytes.is_power_of_two() || !PAGE_BYTES.contains(&page_bytes) {
-        return Err(StoreError::Option(format!(
-            "pages of {page_bytes} bytes: choose a power of two from {} to {}",
-            PAGE_BYTES.start(),
-            PAGE_BYTES.end()
-        )));
-    }
-    let needed = 4 * crate::mini::log_bytes(page_bytes, LOG_NEW_PAGES) as u64;
-    if options.log_bytes < needed {
-        return Err(StoreError::Option(format!(
-            "a log of {} bytes is too small for pages of {page_bytes}: give it at least {needed}",
-            options.log_bytes
-        )));
-    }
-    Ok(())
 }
 
 fn in_log(path: &Path, source: LogError) -> StoreError {
