@@ -9,8 +9,8 @@ use iolane_store::{Error, Store, StoreError};
 
 use crate::error::Failure;
 
-const CHECK: &str =
-    "iolane store check DIR says what is damaged; a backup or a dump brings it back.";
+const CHECK: &str = "iolane store check DIR says what is damaged. A backup or a dump brings it back; \
+     scan, and from the other end scan --reverse, read what is left of a table.";
 
 /// An error of a store.
 pub fn failure(error: &Error) -> Failure {
@@ -43,10 +43,13 @@ pub fn failure(error: &Error) -> Failure {
             error.to_string(),
             "Shorten it; a store with larger pages takes longer keys (iolane store create --page-size).",
         ),
-        Error::DamagedRow { .. }
-        | Error::DamagedCatalogue(_)
-        | Error::Overflow(_)
-        | Error::Tree(_) => Failure::course(error.to_string(), CHECK),
+        Error::DamagedCatalogue(_) => Failure::setup(
+            error.to_string(),
+            "Put back what is missing, or bring the store back from a backup or a dump.",
+        ),
+        Error::DamagedRow { .. } | Error::Overflow(_) | Error::Tree(_) => {
+            Failure::course(error.to_string(), CHECK)
+        }
         other => Failure::course(other.to_string(), "Try again."),
     }
 }

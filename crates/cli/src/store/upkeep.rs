@@ -124,8 +124,11 @@ pub fn check(arguments: CheckArgs, session: &Session) -> Result<String, Failure>
             arguments.open.directory.display(),
             counted(checked.count(), "finding", "findings")
         ),
-        remedy: "Dump what can be read (iolane store dump), or bring the store back from a backup."
-            .to_owned(),
+        remedy:
+            "Bring the store back from a backup or a dump. Tables without findings can be dumped \
+                 (iolane store dump DIR TABLE); scan, and from the other end scan --reverse, read \
+                 what is left of the others."
+                .to_owned(),
     })
 }
 
