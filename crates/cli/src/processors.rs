@@ -4,7 +4,8 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::inflight::{CpuMeter, Scope};
+use crate::inflight::CpuMeter;
+use crate::session::Session;
 use crate::sys::affinity::allowed_processors;
 use crate::system::SystemPaths;
 
@@ -19,7 +20,6 @@ const TIME_MIN: Duration = Duration::from_millis(500);
 pub struct Processors {
     processors: Vec<usize>,
     before: Ticks,
-    own: CpuMeter,
 }
 
 impl Processors {
@@ -28,19 +28,25 @@ impl Processors {
         let processors = allowed_processors();
         Some(Self {
             before: Ticks::read(paths, &processors)?,
-            own: CpuMeter::start(Scope::Process).ok()?,
             processors,
         })
     }
 
-    /// A sentence when others had a share since the start.
-    pub fn warning(&self, name: &str, paths: &SystemPaths) -> Option<String> {
-        let elapsed = self.own.elapsed();
+    /// Warns when others had a share since the start, at which the meter of
+    /// this process was started too.
+    pub fn warn(&self, name: &str, own: &CpuMeter, session: &Session) {
+        if let Some(warning) = self.warning(name, own, &session.paths) {
+            session.warn(warning);
+        }
+    }
+
+    fn warning(&self, name: &str, own: &CpuMeter, paths: &SystemPaths) -> Option<String> {
+        let elapsed = own.elapsed();
         if elapsed < TIME_MIN {
             return None;
         }
         let ticks = Ticks::read(paths, &self.processors)?.since(self.before)?;
-        let own_ns = self.own.used().ok()?.user_ns;
+        let own_ns = own.used().ok()?.user_ns;
         let all_ns = elapsed.as_nanos() as f64 * self.processors.len() as f64;
         let others = ticks.share(ticks.programs) - own_ns as f64 / all_ns;
         let said = |share: f64, what: &str| {
@@ -117,6 +123,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::inflight::Scope;
 
     #[test]
     fn the_kernels_lines_are_parsed() {
@@ -148,9 +155,10 @@ mod tests {
         let processors = allowed_processors().len();
         let mut others: Vec<_> = (0..processors).map(|_| busy()).collect();
         let seen = Processors::start(&paths).unwrap();
-        assert_eq!(seen.warning("x", &paths), None, "too early");
+        let own = CpuMeter::start(Scope::Process).unwrap();
+        assert_eq!(seen.warning("x", &own, &paths), None, "too early");
         thread::sleep(2 * TIME_MIN);
-        let warning = seen.warning("x", &paths);
+        let warning = seen.warning("x", &own, &paths);
         for other in &mut others {
             other.kill().unwrap();
             other.wait().unwrap();

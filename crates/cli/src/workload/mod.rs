@@ -328,8 +328,8 @@ fn watch<T>(
     wait(control.until)?;
     let cpu = meter.used().map_err(no_cpu_time)?;
     let moved_bytes = moved().and_then(|after| after.checked_sub(moved_before?));
-    if let Some(warning) = processors.and_then(|all| all.warning(name, &session.paths)) {
-        session.warn(warning);
+    if let Some(processors) = processors {
+        processors.warn(name, &meter, session);
     }
     Ok(Surroundings {
         in_flight: sampler.map(InFlightSampler::finish),

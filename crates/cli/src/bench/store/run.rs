@@ -308,10 +308,8 @@ impl Watch<'_> {
         let ledger = store.ledger().since(&before.ledger);
         let cpu_time: CpuTime = before.meter.used().map_err(unreadable)?;
         let elapsed = before.at.elapsed();
-        let paths = &self.session.paths;
-        let processors = before.processors.as_ref();
-        if let Some(warning) = processors.and_then(|all| all.warning(&self.name(), paths)) {
-            self.session.warn(warning);
+        if let Some(processors) = &before.processors {
+            processors.warn(&self.name(), &before.meter, self.session);
         }
         let rows = self.rows.iter().zip(&before.rows);
         let background = self.setting.beside.iter().zip(rows);
