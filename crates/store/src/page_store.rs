@@ -227,11 +227,12 @@ impl PageStore {
             &doublewrite,
         )?;
         if !found.iter().any(|found| found.space == SYSTEM_SPACE) {
-            let path = directory.join(format!("{SYSTEM_NAME}{}", space::FILE_SUFFIX));
+            let path = space::space_file(directory, SYSTEM_NAME);
             let source = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(StoreError::system(&path, source));
         }
-        let restored = doublewrite.restore(log.end(), |space| {
+        let checkpoint = log.checkpoint_lsn();
+        let restored = doublewrite.restore(checkpoint, log.end(), |space| {
             let mut all = found.iter();
             all.find(|found| found.space == space)
                 .map(|found| found.file.clone())
@@ -285,11 +286,6 @@ impl PageStore {
     /// [`PagesError::Failed`] once a write or a sync has failed.
     pub fn check_failure(&self) -> Result<(), PagesError> {
         self.core.pool.failure.check()
-    }
-
-    /// A thread that the store needs is gone: nothing goes on.
-    pub(crate) fn fail(&self, reason: String) {
-        self.core.fail(reason);
     }
 
     /// Waits until everything logged before `lsn` is durable.
@@ -564,31 +560,30 @@ fn start(
         core: Arc::clone(&core),
         threads: Vec::new(),
     };
-    store.spawn("iolane-flusher", move || flusher.run())?;
-    store.spawn("iolane-log", move || core.log.write_ahead())?;
+    let flusher = store.spawn("iolane-flusher", move || flusher.run())?;
+    store.threads.push(flusher);
+    let log = store.spawn("iolane-log", move || core.log.write_ahead())?;
+    store.threads.push(log);
     Ok(store)
 }
 
 impl PageStore {
-    /// Threads wait for what it does: they learn of its end if it panics.
-    fn spawn(
-        &mut self,
-        name: &str,
+    /// A thread of this store. Others wait for what it does: they learn of its
+    /// end if it panics.
+    pub(crate) fn spawn(
+        &self,
+        name: &'static str,
         work: impl FnOnce() + Send + 'static,
-    ) -> Result<(), StoreError> {
+    ) -> Result<JoinHandle<()>, StoreError> {
         let core = Arc::clone(&self.core);
-        let thread = std::thread::Builder::new()
+        let guarded = move || {
+            if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                core.fail(format!("the thread {name} panicked"));
+            }
+        };
+        std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn({
-                let name = name.to_owned();
-                move || {
-                    if catch_unwind(AssertUnwindSafe(work)).is_err() {
-                        core.fail(format!("the thread {name} panicked"));
-                    }
-                }
-            })
-            .map_err(|source| StoreError::system(&self.core.directory, source))?;
-        self.threads.push(thread);
-        Ok(())
+            .spawn(guarded)
+            .map_err(|source| StoreError::system(&self.core.directory, source))
     }
 }

@@ -21,8 +21,7 @@ use crate::torn::TornProtection;
 use crate::txn::{Durability, Error, Transaction};
 use crate::waits::WaitStatistics;
 use iolane::{Engine, Outstanding};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -186,7 +185,6 @@ pub struct StoreStatistics {
 pub struct Store {
     pub(crate) system: Arc<System<PageStore>>,
     worker: Option<Worker>,
-    path: PathBuf,
     report: RecoveryReport,
     rolled_back: u32,
     /// Given up last.
@@ -214,7 +212,7 @@ impl Store {
         let lock = options.lock(path)?;
         let pages = PageStore::create(engine, path, &options.pages)?;
         make_master(&pages)?;
-        Store::start(path, options, pages, RecoveryReport::default(), lock)
+        Store::start(options, pages, RecoveryReport::default(), lock)
     }
 
     /// Opens a store: brings its pages to the end of the log, and rolls back
@@ -257,11 +255,10 @@ impl Store {
             }
             make_master(&pages)?;
         }
-        Store::start(path, options, pages, report, lock)
+        Store::start(options, pages, report, lock)
     }
 
     fn start(
-        path: &Path,
         options: &StoreOptions,
         pages: PageStore,
         report: RecoveryReport,
@@ -272,7 +269,6 @@ impl Store {
         let mut store = Store {
             system,
             worker: None,
-            path: path.to_owned(),
             report,
             rolled_back: opened.rolled_back,
             _lock: lock,
@@ -284,17 +280,8 @@ impl Store {
     fn start_worker(&self, purges: bool) -> Result<Worker, StoreError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (system, stopped) = (Arc::clone(&self.system), Arc::clone(&stop));
-        let thread = std::thread::Builder::new()
-            .name("iolane-purge".to_owned())
-            .spawn(move || {
-                let worked = catch_unwind(AssertUnwindSafe(|| work(&system, &stopped, purges)));
-                if worked.is_err() {
-                    // Nobody else purges, or syncs what is committed lazily.
-                    let reason = "the thread iolane-purge panicked";
-                    system.backing.fail(reason.to_owned());
-                }
-            })
-            .map_err(|source| StoreError::system(&self.path, source))?;
+        let work = move || work(&system, &stopped, purges);
+        let thread = self.system.backing.spawn("iolane-purge", work)?;
         Ok(Worker { stop, thread })
     }
 
