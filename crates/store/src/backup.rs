@@ -66,7 +66,7 @@ impl Store {
         });
         match copied {
             Ok(rows) => {
-                if let Some(above) = path.parent().filter(|above| *above != Path::new("")) {
+                if let Some(above) = path.parent() {
                     names.sync(above).map_err(failed)?;
                 }
                 Ok(rows)

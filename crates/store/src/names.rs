@@ -71,12 +71,8 @@ impl Names for SystemNames {
     fn make_directory(&self, directory: &Path) -> io::Result<()> {
         let missing = directory.ancestors().take_while(|it| !it.exists()).count();
         fs::create_dir_all(directory)?;
-        for above in directory.ancestors().skip(1).take(missing) {
-            // A relative path ends with nothing, which is where one is.
-            let named = above != Path::new("");
-            self.sync(if named { above } else { Path::new(".") })?;
-        }
-        Ok(())
+        let mut above = directory.ancestors().skip(1).take(missing);
+        above.try_for_each(|above| self.sync(above))
     }
 
     fn exists(&self, path: &Path) -> bool {
@@ -102,7 +98,9 @@ impl Names for SystemNames {
     }
 
     fn sync(&self, directory: &Path) -> io::Result<()> {
-        fs::File::open(directory)?.sync_all()
+        // What is above a relative name.
+        let is_here = directory == Path::new("");
+        fs::File::open(if is_here { Path::new(".") } else { directory })?.sync_all()
     }
 
     fn lock(&self, directory: &Path) -> io::Result<Option<DirectoryLock>> {

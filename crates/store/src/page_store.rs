@@ -39,6 +39,7 @@ pub const LOG_FILE: &str = "redo.log";
 /// Name of the doublewrite area's file.
 pub const DOUBLEWRITE_FILE: &str = "doublewrite";
 const LOG_TAG: Tag = tag(Role::Log, FileClass::Log);
+
 /// A store of pages. Shared by threads; implements [`Pages`].
 ///
 /// Dropping it writes all that is changed, as [`close`](Self::close) does. That
@@ -122,8 +123,11 @@ impl PageStore {
         names
             .make_directory(directory)
             .map_err(|source| StoreError::system(directory, source))?;
-        let system = format!("{SYSTEM_NAME}{}", space::FILE_SUFFIX);
-        let made = [DOUBLEWRITE_FILE, &system, LOG_FILE].map(|name| directory.join(name));
+        let made = [
+            directory.join(DOUBLEWRITE_FILE),
+            space::space_file(directory, SYSTEM_NAME),
+            directory.join(LOG_FILE),
+        ];
         // The area alone is of a store that was never made.
         for path in &made[1..] {
             if names.exists(path) {
@@ -231,8 +235,7 @@ impl PageStore {
             let source = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(StoreError::system(&path, source));
         }
-        let checkpoint = log.checkpoint_lsn();
-        let restored = doublewrite.restore(checkpoint, log.end(), |space| {
+        let restored = doublewrite.restore(log.end(), |space| {
             let mut all = found.iter();
             all.find(|found| found.space == space)
                 .map(|found| found.file.clone())

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// in use, and its segments.
 const NEW_PINNED: usize = 3;
 /// Ending of a tablespace's file.
-pub(crate) const FILE_SUFFIX: &str = ".ts";
+const FILE_SUFFIX: &str = ".ts";
 /// Ending while it is being made: not a tablespace yet.
 const NEW_SUFFIX: &str = ".ts.new";
 /// The system's tablespace.
@@ -43,6 +43,11 @@ fn open_options(direct: bool) -> OpenOptions {
     options
 }
 
+/// Where a tablespace is.
+pub(crate) fn space_file(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}{FILE_SUFFIX}"))
+}
+
 /// Makes names in `directory` durable.
 pub(crate) fn sync_directory(names: &dyn Names, directory: &Path) -> Result<(), StoreError> {
     let synced = names.sync(directory);
@@ -58,7 +63,7 @@ pub(crate) fn create_file(
     head: &Header,
 ) -> Result<File, StoreError> {
     let name = String::from_utf8_lossy(&head.name).into_owned();
-    let path = directory.join(format!("{name}{FILE_SUFFIX}"));
+    let path = space_file(directory, &name);
     if names.exists(&path) {
         return Err(StoreError::Exists { path });
     }
@@ -274,7 +279,7 @@ impl Core {
     }
 
     fn space_path(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}{FILE_SUFFIX}"))
+        space_file(&self.directory, name)
     }
 
     /// Brings the pages that say what is free into memory, for good. The file

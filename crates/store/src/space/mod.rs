@@ -15,7 +15,7 @@ mod map;
 mod segments;
 
 pub(crate) use files::{
-    FILE_SUFFIX, SYSTEM_NAME, SYSTEM_SPACE, create_file, find_files, new_header, sync_directory,
+    SYSTEM_NAME, SYSTEM_SPACE, create_file, find_files, new_header, space_file, sync_directory,
 };
 pub use grow::SpaceStatistics;
 
