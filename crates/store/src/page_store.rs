@@ -235,7 +235,8 @@ impl PageStore {
             let source = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(StoreError::system(&path, source));
         }
-        let restored = doublewrite.restore(log.end(), |space| {
+        let checkpoint = log.checkpoint_lsn();
+        let restored = doublewrite.restore(checkpoint, log.end(), |space| {
             let mut all = found.iter();
             all.find(|found| found.space == space)
                 .map(|found| found.file.clone())

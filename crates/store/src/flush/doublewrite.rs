@@ -280,10 +280,11 @@ impl Doublewrite {
     }
 
     /// Brings pages in order whose writing a crash may have cut short; `file`
-    /// names the files, and `newest` is where the log ends. Returns how many it
-    /// wrote.
+    /// names the files, redo will begin at `checkpoint`, and `newest` is where
+    /// the log ends. Returns how many were not in order.
     pub(crate) fn restore(
         &self,
+        checkpoint: Lsn,
         newest: Lsn,
         file: impl Fn(u32) -> Option<File>,
     ) -> Result<u64, StoreError> {
@@ -316,13 +317,16 @@ impl Doublewrite {
             let read = file.read_at(&mut place, offset, Level::Foreground);
             let whole = read.is_ok_and(|bytes| bytes == self.page_bytes)
                 && header::check(&place, id).is_ok();
-            if whole && header::lsn(&place) > header::lsn(&copy) {
+            let (there, lsn) = (header::lsn(&place), header::lsn(&copy));
+            let in_place = whole && there >= lsn;
+            // Durable, as is all before a checkpoint.
+            if in_place && (there > lsn || lsn <= checkpoint) {
                 continue;
             }
-            // Written again too: it may stand in a cache only, of the disk after
-            // the program was killed, of the kernel after a sync that failed;
-            // and as long as it does, this copy must not be given up.
-            let in_place = whole && header::lsn(&place) == header::lsn(&copy);
+            // Written again even if it is in its place: it may stand in a cache
+            // only, of the disk after the program was killed, of the kernel after
+            // a sync that failed; and as long as it does, this copy must not be
+            // given up.
             if let Some(reason) = too_new(&copy, newest).filter(|_| !in_place) {
                 let reason = format!("the copy of {id}: {reason}");
                 let path = self.file.path().to_owned();

@@ -181,7 +181,7 @@ fn a_page_that_stands_in_a_cache_is_written_again() {
     space.write_at(&page, offset, Level::Foreground).unwrap();
 
     let area = opened(&engine, directory);
-    let restored = area.restore(Lsn(1000), |number| {
+    let restored = area.restore(Lsn(200), Lsn(1000), |number| {
         (number == PAGE.space).then(|| space.clone())
     });
     // It was not torn.
@@ -192,4 +192,30 @@ fn a_page_that_stands_in_a_cache_is_written_again() {
         .read_at(&mut found, offset, Level::Foreground)
         .unwrap();
     assert_eq!(found[..], page[..]);
+}
+
+#[test]
+fn a_page_that_a_checkpoint_has_passed_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::new().unwrap();
+    let area = Doublewrite::create(file(&engine, directory.path()), PAGE_BYTES, STORE).unwrap();
+    write(&area, 300, 1);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).size(1 << 20);
+    let space = engine
+        .open(directory.path().join("space"), &options)
+        .unwrap();
+    let offset = u64::from(PAGE.page) * PAGE_BYTES as u64;
+    // Told from the copy by what it holds.
+    let place = image(300, 2);
+    for (checkpoint, left) in [(300, 2), (299, 1)] {
+        space.write_at(&place, offset, Level::Foreground).unwrap();
+        let file = |number| (number == PAGE.space).then(|| space.clone());
+        assert_eq!(area.restore(Lsn(checkpoint), Lsn(1000), file).unwrap(), 0);
+        let mut found = Buffer::new(PAGE_BYTES);
+        space
+            .read_at(&mut found, offset, Level::Foreground)
+            .unwrap();
+        assert_eq!(found[..], image(300, left)[..]);
+    }
 }
