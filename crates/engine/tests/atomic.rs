@@ -129,6 +129,7 @@ fn neighbours_that_must_arrive_whole_are_not_merged() {
 fn torn(whole: bool) -> u64 {
     let disk = careful().record(RecorderLimits::default()).build().unwrap();
     let (_engine, file) = open(&disk, true);
+    disk.sync_names();
     let written = match whole {
         true => file.atomic().unwrap(),
         false => file.clone(),

@@ -27,6 +27,7 @@ fn open(disk: &SimulatedDisk) -> (Engine, File) {
     let engine = Engine::builder().simulated(disk).policy(Policy::Lanes);
     let engine = engine.build().unwrap();
     let log = engine.open("log", &options()).unwrap();
+    disk.sync_names();
     (engine, log)
 }
 

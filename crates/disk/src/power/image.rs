@@ -1,7 +1,7 @@
 //! What one power cut leaves.
 
 use super::cow::{CowMedium, Pages};
-use super::replay::{Change, Replay};
+use super::replay::{Change, Replay, give};
 use crate::fault::units;
 use std::fmt;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub(crate) enum Fate {
     Torn { unit_bytes: u32, arrived: Vec<bool> },
 }
 
-/// The files as one power cut leaves them. Printed, it says which writes were
+/// The files as one power cut leaves them. Printed, it says which changes were
 /// lost.
 pub struct Image {
     number: u64,
@@ -32,9 +32,16 @@ pub struct Image {
 }
 
 struct Loss {
+    /// The last name that it was given.
     file: Arc<str>,
-    range: Range<u64>,
-    fate: Fate,
+    what: Lost,
+}
+
+enum Lost {
+    Write { range: Range<u64>, fate: Fate },
+    Size(u64),
+    Name(Arc<str>),
+    Removal,
 }
 
 impl Image {
@@ -48,6 +55,7 @@ impl Image {
             arrived: 0,
             listed: Vec::new(),
         };
+        let mut names = replay.names.clone();
         let mut changed: Vec<Option<Pages>> = vec![None; replay.files.len()];
         // Sizes are kept in a journal: after a lost one the later ones of the
         // file are lost too.
@@ -65,14 +73,18 @@ impl Image {
             if *fate == Fate::Lost {
                 continue;
             }
+            if let Change::Name { name } = &loose.change {
+                give(&mut names, loose.file, name);
+                continue;
+            }
             let pages = changed[file]
                 .get_or_insert_with(|| Pages::over(Arc::clone(&replay.files[file].settled)));
             apply(replay, pages, &loose.change, fate);
         }
-        for (file, changed) in replay.files.iter().zip(changed) {
-            if let Some(name) = &file.name {
+        for ((file, name), changed) in replay.files.iter().zip(names).zip(changed) {
+            if let Some(name) = name {
                 let pages = changed.map_or_else(|| Arc::clone(&file.settled), Arc::new);
-                image.files.push((Arc::clone(name), pages));
+                image.files.push((name, pages));
             }
         }
         image
@@ -84,19 +96,20 @@ impl Image {
             return;
         }
         if self.listed.len() < LISTED_MAX {
-            let range = match change {
+            let what = match change {
                 Change::Write { event, .. } => {
                     let (offset, data) = replay.data(*event);
-                    offset..offset + data.len() as u64
+                    let range = offset..offset + data.len() as u64;
+                    let fate = fate.clone();
+                    Lost::Write { range, fate }
                 }
-                Change::Resize { size_bytes } => *size_bytes..*size_bytes,
+                Change::Resize { size_bytes } => Lost::Size(*size_bytes),
+                Change::Name { name: Some(name) } => Lost::Name(Arc::clone(name)),
+                Change::Name { name: None } => Lost::Removal,
             };
-            let name = replay.files[file].name.clone();
-            self.listed.push(Loss {
-                file: name.unwrap_or_else(|| "a file without a name".into()),
-                range,
-                fate: fate.clone(),
-            });
+            let name = replay.files[file].known_as.clone();
+            let file = name.unwrap_or_else(|| "a file without a name".into());
+            self.listed.push(Loss { file, what });
         }
     }
 
@@ -136,6 +149,7 @@ fn apply(replay: &Replay, pages: &mut Pages, change: &Change, fate: &Fate) {
             pages.resize(*size_bytes);
             return;
         }
+        Change::Name { .. } => unreachable!("a name is no content"),
     };
     let (offset, data) = replay.data(event);
     let mut write = |part: Range<u64>| {
@@ -176,23 +190,16 @@ impl fmt::Display for Image {
             self.loose, self.arrived
         )?;
         for loss in &self.listed {
-            let Range { start, end } = loss.range;
-            let name = &loss.file;
-            if start == end {
-                write!(f, "\n  {name}: size of {start} lost")?;
-                continue;
-            }
-            write!(f, "\n  {name}: write of {} at {start} ", end - start)?;
-            match &loss.fate {
-                Fate::Torn {
-                    unit_bytes,
-                    arrived,
-                } => {
-                    write!(f, "torn: units ")?;
-                    units::list(f, arrived)?;
-                    write!(f, " of {unit_bytes} bytes arrived")?;
+            write!(f, "\n  {}: ", loss.file)?;
+            match &loss.what {
+                Lost::Write { range, fate } => {
+                    let bytes = range.end - range.start;
+                    write!(f, "write of {bytes} at {} ", range.start)?;
+                    write_fate(f, fate)?;
                 }
-                _ => write!(f, "lost")?,
+                Lost::Size(bytes) => write!(f, "size of {bytes} lost")?,
+                Lost::Name(name) => write!(f, "name {name} lost")?,
+                Lost::Removal => write!(f, "removal lost")?,
             }
         }
         let listed = self.arrived + self.listed.len();
@@ -201,4 +208,17 @@ impl fmt::Display for Image {
         }
         Ok(())
     }
+}
+
+fn write_fate(f: &mut fmt::Formatter<'_>, fate: &Fate) -> fmt::Result {
+    let Fate::Torn {
+        unit_bytes,
+        arrived,
+    } = fate
+    else {
+        return write!(f, "lost");
+    };
+    write!(f, "torn: units ")?;
+    units::list(f, arrived)?;
+    write!(f, " of {unit_bytes} bytes arrived")
 }

@@ -217,7 +217,7 @@ fn unit_count(replay: &Replay, loose: usize, unit_bytes: u32) -> usize {
             let (offset, data) = replay.data(*event);
             units::count(&(offset..offset + data.len() as u64), unit_bytes)
         }
-        Change::Resize { .. } => 1,
+        Change::Resize { .. } | Change::Name { .. } => 1,
     }
 }
 

@@ -41,10 +41,10 @@
 //! change of the file becomes durable. They are kept in order, as in a
 //! filesystem's journal: if one is lost, so are the later ones of that file.
 //!
-//! Creating, renaming and removing a file are durable at once and in order: no
-//! image shows a name before it was given, and none loses one. A filesystem
-//! promises that only after a sync of the directory; whether a program does
-//! that cannot be tested with this.
+//! Creating, renaming and removing a file are loose, too, each in one step,
+//! until the names are synced ([`Recorder::sync_names`]), as by `fsync(2)` of
+//! the directory. A sync of the file is not enough, as that manual says.
+//! Directories are not told apart: a sync covers all names.
 //!
 //! | file | subject |
 //! |---|---|

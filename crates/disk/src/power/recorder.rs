@@ -37,7 +37,14 @@ pub struct Promise {
 #[derive(Clone)]
 pub(crate) enum Event {
     /// The file has this name from now on, alone; `None`: it is removed.
-    Name { file: u32, name: Option<Arc<str>> },
+    /// `durable`: so is every name that was given before.
+    Name {
+        file: u32,
+        name: Option<Arc<str>>,
+        durable: bool,
+    },
+    /// All names are durable as they are.
+    SyncNames,
     /// A write was handed to the disk.
     Write {
         file: u32,
@@ -117,13 +124,23 @@ impl Recorder {
     }
 
     /// Records `contents` as a file of this name, which exists from now on and
-    /// whose present contents are durable. A file that has the name loses it.
+    /// whose present contents are durable, as are all names by then. A file
+    /// that has the name loses it.
     pub fn file(&self, name: &str, contents: Arc<CowMedium>) -> RecordedFile {
+        self.add(name, contents, true)
+    }
+
+    /// The same for a file that is made now, as by `open(2)` with `O_CREAT`: its
+    /// name is durable when [`sync_names`](Self::sync_names) has made it so.
+    pub fn create(&self, name: &str, contents: Arc<CowMedium>) -> RecordedFile {
+        self.add(name, contents, false)
+    }
+
+    fn add(&self, name: &str, contents: Arc<CowMedium>, durable: bool) -> RecordedFile {
         let mut journal = self.lock();
         let file = journal.starts.len() as u32;
         journal.starts.push(contents.snapshot());
-        let name = Some(name.into());
-        self.0.push(&mut journal, 0, Event::Name { file, name });
+        self.0.name(&mut journal, file, Some(name), durable);
         RecordedFile {
             shared: Arc::clone(&self.0),
             file,
@@ -133,14 +150,17 @@ impl Recorder {
 
     /// The file has another name from now on, in one step, as by `rename(2)`.
     pub fn rename(&self, file: &RecordedFile, name: &str) {
-        let (file, name) = (file.file, Some(name.into()));
-        self.0.push(&mut self.lock(), 0, Event::Name { file, name });
+        self.0.name(&mut self.lock(), file.file, Some(name), false);
     }
 
     /// The file has no name any more, as by `unlink(2)`.
     pub fn remove(&self, file: &RecordedFile) {
-        let (file, name) = (file.file, None);
-        self.0.push(&mut self.lock(), 0, Event::Name { file, name });
+        self.0.name(&mut self.lock(), file.file, None, false);
+    }
+
+    /// Makes all names durable as they are, as `fsync(2)` of every directory.
+    pub fn sync_names(&self) {
+        self.0.push(&mut self.lock(), 0, Event::SyncNames);
     }
 
     /// For a host that has many operations in flight: what `work` writes and
@@ -220,6 +240,15 @@ impl Journal {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn name(&self, journal: &mut Journal, file: u32, name: Option<&str>, durable: bool) {
+        let event = Event::Name {
+            file,
+            name: name.map(Arc::from),
+            durable,
+        };
+        self.push(journal, 0, event);
     }
 
     fn push(&self, journal: &mut Journal, bytes: u64, event: Event) {

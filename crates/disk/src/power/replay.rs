@@ -27,11 +27,16 @@ pub(crate) enum Change {
     Resize {
         size_bytes: u64,
     },
+    /// Of the directory, which is synced apart from the file.
+    Name {
+        name: Option<Arc<str>>,
+    },
 }
 
 #[derive(Clone)]
 pub(crate) struct FileState {
-    pub name: Option<Arc<str>>,
+    /// The last name that it was given, to speak of it.
+    pub known_as: Option<Arc<str>>,
     /// With everything that is durable.
     pub settled: Arc<Pages>,
 }
@@ -47,6 +52,8 @@ pub(crate) struct Replay {
     /// The events before it have happened.
     position: usize,
     pub files: Vec<FileState>,
+    /// Those that are durable, by file.
+    pub names: Vec<Option<Arc<str>>>,
     /// In the order in which they were handed over.
     pub loose: Vec<Loose>,
     syncs: Vec<PendingSync>,
@@ -61,10 +68,11 @@ impl Replay {
                 .starts
                 .iter()
                 .map(|start| FileState {
-                    name: None,
+                    known_as: None,
                     settled: Arc::new(Pages::over(Arc::clone(start))),
                 })
                 .collect(),
+            names: vec![None; recording.starts.len()],
             recording: recording.clone(),
             position: 0,
             loose: Vec::new(),
@@ -97,6 +105,7 @@ impl Replay {
         match self.recording.events.get(self.position) {
             None => true,
             Some(Event::Name { .. } | Event::Write { .. } | Event::Resize { .. }) => true,
+            Some(Event::SyncNames) => self.loose.iter().any(Loose::is_name),
             Some(Event::Sync { .. } | Event::Mark { .. }) => false,
             Some(Event::End { operation }) => {
                 let of = |pending: &PendingSync| pending.operation == *operation;
@@ -111,14 +120,26 @@ impl Replay {
         let at = self.position;
         self.position += 1;
         match &self.recording.events[at] {
-            Event::Name { file, name } => {
-                for other in &mut self.files {
-                    if other.name == *name {
-                        other.name = None;
-                    }
+            Event::Name {
+                file,
+                name,
+                durable,
+            } => {
+                if name.is_some() {
+                    self.files[*file as usize].known_as.clone_from(name);
                 }
-                self.files[*file as usize].name.clone_from(name);
+                self.loose.push(Loose {
+                    file: *file,
+                    operation: 0,
+                    promise: Promise::default(),
+                    ended_at: Some(at),
+                    change: Change::Name { name: name.clone() },
+                });
+                if *durable {
+                    self.settle(Loose::is_name);
+                }
             }
+            Event::SyncNames => self.settle(Loose::is_name),
             Event::Write {
                 file,
                 operation,
@@ -175,7 +196,9 @@ impl Replay {
         {
             let sync = self.syncs.remove(found);
             self.settle(|loose| {
-                loose.file == sync.file && loose.ended_at.is_some_and(|end| end < sync.begun_at)
+                loose.file == sync.file
+                    && !loose.is_name()
+                    && loose.ended_at.is_some_and(|end| end < sync.begun_at)
             });
         }
     }
@@ -187,7 +210,7 @@ impl Replay {
         // all earlier changes of the size with it.
         let mut files = Vec::new();
         for (loose, covered) in self.loose.iter().zip(&mut covered).rev() {
-            if *covered {
+            if *covered && !loose.is_name() {
                 files.push(loose.file);
             } else if matches!(loose.change, Change::Resize { .. }) {
                 *covered = files.contains(&loose.file);
@@ -215,11 +238,12 @@ impl Replay {
                     let file = &mut self.files[one.file as usize];
                     Arc::make_mut(&mut file.settled).resize(*size_bytes);
                 }
+                Change::Name { name } => give(&mut self.names, one.file, name),
             }
         }
         left.retain(|loose| match &loose.change {
             Change::Write { parts, .. } => !parts.is_empty(),
-            Change::Resize { .. } => true,
+            Change::Resize { .. } | Change::Name { .. } => true,
         });
         self.loose = left;
     }
@@ -236,7 +260,19 @@ impl Replay {
     }
 }
 
+/// Gives a file a name, which nobody else has then.
+pub(crate) fn give(names: &mut [Option<Arc<str>>], file: u32, name: &Option<Arc<str>>) {
+    for other in names.iter_mut().filter(|other| *other == name) {
+        *other = None;
+    }
+    names[file as usize].clone_from(name);
+}
+
 impl Loose {
+    fn is_name(&self) -> bool {
+        matches!(self.change, Change::Name { .. })
+    }
+
     /// Does it arrive whole or not at all?
     pub(crate) fn is_whole(&self) -> bool {
         self.promise.whole

@@ -25,6 +25,12 @@ fn contents(image: &Image) -> Files {
 /// By the definition in the module's documentation: is the change at `at`
 /// durable before `position`?
 fn is_durable(events: &[Event], at: usize, position: usize) -> bool {
+    if matches!(events[at], Event::Name { .. }) {
+        return events[at..position].iter().any(|event| match event {
+            Event::Name { durable, .. } => *durable,
+            event => matches!(event, Event::SyncNames),
+        });
+    }
     let end_of = |wanted: u32| {
         events[..position]
             .iter()
@@ -63,7 +69,13 @@ fn is_durable(events: &[Event], at: usize, position: usize) -> bool {
 /// Everything that a cut before `position` can leave, nothing torn.
 fn oracle(recording: &Recording, position: usize) -> BTreeSet<Files> {
     let events = &recording.events;
-    let is_change = |at: &usize| matches!(events[*at], Event::Write { .. } | Event::Resize { .. });
+    let is_change = |at: &usize| {
+        let event = &events[*at];
+        matches!(
+            event,
+            Event::Write { .. } | Event::Resize { .. } | Event::Name { .. }
+        )
+    };
     let changes: Vec<usize> = (0..position).filter(is_change).collect();
     let loose: Vec<usize> = changes
         .iter()
@@ -89,7 +101,7 @@ fn oracle(recording: &Recording, position: usize) -> BTreeSet<Files> {
             let mut size_lost = vec![false; files.len()];
             for at in 0..position {
                 match &events[at] {
-                    Event::Name { file, name } => {
+                    Event::Name { file, name, .. } if arrives(at) => {
                         let name = name.as_ref().map(|name| name.to_string());
                         names
                             .iter_mut()
@@ -134,7 +146,7 @@ fn random_recording(seed: u64, steps: u64) -> Recording {
     start.write(0, &[255; 1500]).unwrap();
     let files = [
         recorder.file("a", Arc::new(start)),
-        recorder.file("b", Arc::new(CowMedium::new())),
+        recorder.create("b", Arc::new(CowMedium::new())),
     ];
     let mut begun = Vec::new();
     for step in 0..steps {
@@ -154,8 +166,11 @@ fn random_recording(seed: u64, steps: u64) -> Recording {
             10 => file.resize(draw.below(5) * 512),
             11 => {
                 recorder.mark(step);
-                if draw.below(3) == 0 {
-                    recorder.rename(file, ["a", "b", "c"][draw.below(3) as usize]);
+                match draw.below(6) {
+                    0..2 => recorder.rename(file, ["a", "b", "c"][draw.below(3) as usize]),
+                    2 => recorder.remove(file),
+                    3 => recorder.sync_names(),
+                    _ => {}
                 }
             }
             _ if begun.is_empty() => {}
@@ -171,7 +186,7 @@ fn random_recording(seed: u64, steps: u64) -> Recording {
 #[test]
 fn exhaustive_images_are_exactly_what_a_power_cut_can_leave() {
     let mut compared = 0;
-    for seed in 0..150 {
+    for seed in 0..300 {
         let recording = random_recording(seed, 24);
         let images = match Images::new(&recording, CrashPlan::exhaustive()) {
             Ok(images) => images,
@@ -349,4 +364,47 @@ fn an_image_tells_what_was_lost() {
             images.count() - 4
         )
     );
+}
+
+#[test]
+fn a_name_is_durable_when_names_are_synced() {
+    let recorder = Recorder::new(RecorderLimits::default());
+    let held = |mark| {
+        let images = Images::new(&recorder.recording(), CrashPlan::exhaustive()).unwrap();
+        let images = images.iter().filter(|image| image.mark() == Some(mark));
+        let names = |image: Image| image.names().map(str::to_owned).collect::<Vec<_>>();
+        images.map(names).collect::<BTreeSet<_>>()
+    };
+    let sets = |sets: &[&[&str]]| -> BTreeSet<Vec<String>> {
+        let owned = |set: &&[&str]| set.iter().map(|name| (*name).to_owned()).collect();
+        sets.iter().map(owned).collect()
+    };
+    let file = recorder.create("new", Arc::new(CowMedium::new()));
+    file.write(0, &[1; 512]).unwrap();
+    file.sync().unwrap();
+    recorder.mark(1);
+    assert_eq!(
+        held(1),
+        sets(&[&[], &["new"]]),
+        "the file's sync is not enough"
+    );
+    recorder.rename(&file, "table");
+    recorder.mark(2);
+    // The later change says all, whether or not the earlier arrived.
+    assert_eq!(held(2), sets(&[&[], &["new"], &["table"]]));
+    recorder.sync_names();
+    recorder.mark(3);
+    assert_eq!(held(3), sets(&[&["table"]]));
+    recorder.remove(&file);
+    recorder.mark(4);
+    assert_eq!(held(4), sets(&[&[], &["table"]]));
+    let images = Images::new(&recorder.recording(), CrashPlan::exhaustive()).unwrap();
+    let lost = images.iter().find(|image| image.mark() == Some(4)).unwrap();
+    assert!(
+        lost.to_string().ends_with("\n  table: removal lost"),
+        "{lost}"
+    );
+    recorder.sync_names();
+    recorder.mark(5);
+    assert_eq!(held(5), sets(&[&[]]));
 }

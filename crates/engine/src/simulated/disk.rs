@@ -8,7 +8,7 @@ use crate::device::DeviceInfo;
 use crate::file::AtomicWriteUnit;
 use iolane_disk::Command;
 use iolane_disk::fault::Faults;
-use iolane_disk::power::{Begun, CowMedium, Promise, Recorder};
+use iolane_disk::power::{Begun, CowMedium, Promise, RecordedFile, Recorder};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::RawFd;
@@ -94,21 +94,21 @@ impl Disk {
         }
     }
 
-    /// A new file with these contents; takes the name from another.
+    /// A file with these contents, which is new to this disk; takes the name
+    /// from another. `record` says whether the name is durable.
     pub(super) fn adopt(
         &self,
         names: &mut Names,
         name: &str,
         contents: CowMedium,
+        record: impl FnOnce(&Recorder, &str, Arc<CowMedium>) -> RecordedFile,
     ) -> io::Result<Arc<SimulatedFile>> {
         names.last_number += 1;
-        let file = SimulatedFile::new(
-            names.last_number,
-            name,
-            contents,
-            self.recorder.as_ref(),
-            self.faults.as_ref(),
-        );
+        let contents = Arc::new(contents);
+        let recorder = self.recorder.as_ref();
+        let recorded = recorder.map(|recorder| record(recorder, name, Arc::clone(&contents)));
+        let faults = self.faults.as_ref();
+        let file = SimulatedFile::new(names.last_number, contents, recorded, faults);
         file.settle_down(&self.space)?;
         let file = Arc::new(file);
         if let Some(replaced) = names.files.insert(name.to_owned(), Arc::clone(&file)) {

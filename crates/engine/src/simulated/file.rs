@@ -3,7 +3,7 @@
 use super::layout::{Extents, Space};
 use crate::completion::lock;
 use iolane_disk::fault::{Access, Faults, FaultyMedium};
-use iolane_disk::power::{CowMedium, RecordedFile, Recorder};
+use iolane_disk::power::{CowMedium, RecordedFile};
 use iolane_disk::{Command, Kind, Medium};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -56,14 +56,11 @@ pub(super) struct SimulatedFile {
 impl SimulatedFile {
     pub(super) fn new(
         number: u64,
-        name: &str,
-        contents: CowMedium,
-        recorder: Option<&Recorder>,
+        contents: Arc<CowMedium>,
+        recorded: Option<RecordedFile>,
         faults: Option<&Arc<Faults>>,
     ) -> SimulatedFile {
-        let contents = Arc::new(contents);
-        let recorded =
-            recorder.map(|recorder| Arc::new(recorder.file(name, Arc::clone(&contents))));
+        let recorded = recorded.map(Arc::new);
         let medium: Arc<dyn Medium> = match &recorded {
             Some(recorded) => Arc::clone(recorded) as _,
             None => Arc::clone(&contents) as _,

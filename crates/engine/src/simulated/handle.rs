@@ -2,6 +2,7 @@
 
 use super::disk::{Disk, OpenAccess, OpenFile};
 use super::file::{Tearing, Work};
+use iolane_disk::power::{CowMedium, Recorder};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ impl SimulatedHandle {
             Some(_) if flags.create_new => return Err(error(libc::EEXIST)),
             Some(file) => Arc::clone(file),
             None if flags.create || flags.create_new => {
-                disk.adopt(&mut names, name, Default::default())?
+                disk.adopt(&mut names, name, CowMedium::new(), Recorder::create)?
             }
             None => return Err(error(libc::ENOENT)),
         };

@@ -175,7 +175,7 @@ impl SimulatedDiskBuilder {
         let recorder = self.record.map(Recorder::new);
         let disk = Disk::new(info, time, space, self.atomic, faults, recorder);
         for (name, contents) in self.files {
-            let adopted = disk.adopt(&mut lock(&disk.names), &name, contents);
+            let adopted = disk.adopt(&mut lock(&disk.names), &name, contents, Recorder::file);
             adopted.map_err(|_| SimulatedDiskError::TooSmall {
                 name,
                 capacity_bytes,
@@ -200,7 +200,8 @@ impl fmt::Debug for SimulatedDiskBuilder {
 /// clone; all clones are one disk. Needs the crate's feature `simulated`.
 ///
 /// Names are whole paths, compared as they are written; there are no folders.
-/// Creating, renaming and removing a file is durable at once.
+/// Creating, renaming and removing a file is durable after
+/// [`sync_names`](Self::sync_names).
 ///
 /// Without a model, one thread that makes blocking calls only gets the same
 /// faults and the same recording each time. What goes through the queue
@@ -218,6 +219,7 @@ impl fmt::Debug for SimulatedDiskBuilder {
 /// let log = engine.open("log", &options)?;
 /// log.write_at(b"commit 1", 0, Level::Critical)?;
 /// log.sync_data(Level::Critical)?;
+/// disk.sync_names(); // as a program syncs the directory
 /// let recorder = disk.recorder().expect("it was asked for");
 /// recorder.mark(1); // whoever waited for commit 1 was told
 ///
@@ -307,6 +309,15 @@ impl SimulatedDisk {
         }
         file.release(&self.0.space);
         Ok(())
+    }
+
+    /// Makes the names of all files durable as they are, as `fsync(2)` of every
+    /// directory does: until then a power cut may take any of their changes,
+    /// which shows in [`record`](SimulatedDiskBuilder::record)ed images only.
+    pub fn sync_names(&self) {
+        if let Some(recorder) = &self.0.recorder {
+            recorder.sync_names();
+        }
     }
 
     /// Cuts the power, as far as the fault plan has writes that a power cut

@@ -509,6 +509,7 @@ fn what_is_written_is_durable_with_what_is_made_so_later() {
     let log = Log::create(file, CAPACITY, 42, Lsn(0))
         .unwrap()
         .with_plain(plain);
+    disk.sync_names();
     let recorder = disk.recorder().unwrap();
     recorder.mark(0);
     for round in 0..6 {

@@ -52,6 +52,7 @@ impl Names for DiskNames {
     }
 
     fn sync(&self, _directory: &Path) -> io::Result<()> {
+        self.0.sync_names();
         Ok(())
     }
 
