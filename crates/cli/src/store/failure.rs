@@ -85,6 +85,9 @@ fn files(error: &StoreError) -> Failure {
         StoreError::Pool(_) => {
             return Failure::usage(error.to_string(), "Give another --pool-size.");
         }
+        StoreError::NoAtomicWrites { .. } => {
+            "Give --torn-pages doublewrite, or auto, which takes what there is."
+        }
         StoreError::Pages(error) => return pages(error),
         StoreError::Io(_) => {
             return Failure::course(

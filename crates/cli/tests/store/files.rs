@@ -167,6 +167,18 @@ fn findings_are_listed_and_end_with_3() {
 }
 
 #[test]
+fn pages_that_cannot_be_written_whole_have_another_way() {
+    let place = Place::new();
+    let made = place.run(&["create", "s", "--torn-pages", "atomic"]);
+    if made.status.success() {
+        return skipped("this disk writes pages as wholes");
+    }
+    let said = complaint(&made, 2, "create");
+    assert!(said.contains("Give --torn-pages doublewrite"), "{said}");
+    place.good(&["create", "s", "--torn-pages", "doublewrite"]);
+}
+
+#[test]
 fn a_store_that_may_not_be_written_says_so() {
     const NOBODY: u32 = 65534;
     let place = Place::new();
