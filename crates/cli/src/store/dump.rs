@@ -1,7 +1,8 @@
 //! `iolane store dump`: everything as JSON lines.
 
+use iolane_store::data::Row;
 use iolane_store::data::TableSchema;
-use iolane_store::{Direction, Transaction};
+use iolane_store::{Direction, Error, Transaction};
 use serde::{Deserialize, Serialize};
 
 use super::failure::{failure, find_table};
@@ -48,11 +49,17 @@ pub fn dump(arguments: DumpArgs, session: &Session) -> Result<String, Failure> {
     };
     let mut lines = Lines::to_stdout();
     let mut transaction = store.begin();
-    if write_all(&mut transaction, tables, &mut lines, session)? == Reader::There {
+    let mut gaps = Gaps {
+        allowed: arguments.skip_damaged,
+        told: 0,
+        session,
+    };
+    if write_all(&mut transaction, tables, &mut lines, &mut gaps)? == Reader::There {
         lines.finish()?;
     }
     drop(transaction);
     open::close(store)?;
+    gaps.end()?;
     Ok(String::new())
 }
 
@@ -60,35 +67,103 @@ fn write_all<W: std::io::Write>(
     transaction: &mut Transaction<'_>,
     tables: Vec<TableSchema>,
     lines: &mut Lines<W>,
-    session: &Session,
+    gaps: &mut Gaps<'_>,
 ) -> Result<Reader, Failure> {
+    let session = gaps.session;
     let (mut count, mut rows) = (0, 0);
     if lines.write(&line(&Mark::IolaneDump(VERSION))?)? == Reader::Gone {
         return Ok(Reader::Gone);
     }
-    for schema in tables {
+    for schema in &tables {
         session.progress.say(&format!("dumping {}", schema.name));
-        let name = schema.name.clone();
-        let writer = RowWriter::new(&schema, None, RowFormat::Jsonl);
+        let writer = RowWriter::new(schema, None, RowFormat::Jsonl);
         let mut writer = writer.map_err(|error| failure(&error.into()))?;
-        if lines.write(&line(&Mark::Table(schema))?)? == Reader::Gone {
+        if lines.write(&line(&Mark::Table(schema.clone()))?)? == Reader::Gone {
             return Ok(Reader::Gone);
         }
         count += 1;
-        let range = transaction.range(&name, .., Direction::Forward);
-        for row in range.map_err(|error| failure(&error))? {
+        let range = transaction.range(&schema.name, .., Direction::Forward);
+        let mut range = range.map_err(|error| failure(&error))?;
+        let (mut last, mut damage) = (None, None);
+        while let Some(row) = range.next() {
             open::go_on(session)?;
-            let row = row.map_err(|error| failure(&error))?;
+            let row = match row {
+                Ok(row) => row,
+                Err(error) if gaps.allowed && range.pass_damage() => {
+                    // Next to each other they are one gap.
+                    damage.get_or_insert(error);
+                    continue;
+                }
+                Err(error) => return Err(failure(&error)),
+            };
             rows += 1;
             if lines.write(writer.line(&row))? == Reader::Gone {
                 return Ok(Reader::Gone);
             }
+            if let Some(error) = damage.take() {
+                gaps.tell(schema, last.as_ref(), Some(&row), &error)?;
+            }
+            last = Some(row);
+        }
+        if let Some(error) = damage {
+            gaps.tell(schema, last.as_ref(), None, &error)?;
         }
     }
     lines.write(&line(&Mark::End {
         tables: count,
         rows,
     })?)
+}
+
+/// Where rows are left out.
+struct Gaps<'s> {
+    allowed: bool,
+    told: u64,
+    session: &'s Session,
+}
+
+impl Gaps<'_> {
+    /// Between which rows of a table.
+    fn tell(
+        &mut self,
+        schema: &TableSchema,
+        after: Option<&Row>,
+        before: Option<&Row>,
+        error: &Error,
+    ) -> Result<(), Failure> {
+        // As range takes them.
+        let keys = RowWriter::new(schema, Some(&schema.primary_key), RowFormat::Csv);
+        let mut keys = keys.map_err(|error| failure(&error.into()))?;
+        let mut named = |option, row: Option<&Row>| {
+            let key = row.map(|row| String::from_utf8_lossy(keys.line(row)).into_owned());
+            key.map_or_else(String::new, |key| format!(" {option} {}", key.trim_end()))
+        };
+        let (after, before) = (named("after", after), named("before", before));
+        let all = if after.is_empty() && before.is_empty() {
+            "all rows"
+        } else {
+            "rows"
+        };
+        self.told += 1;
+        self.session.warn(format!(
+            "{}: left out {all}{after}{before}: {error}",
+            schema.name
+        ));
+        Ok(())
+    }
+
+    /// # Errors
+    /// There were some.
+    fn end(self) -> Result<(), Failure> {
+        if self.told == 0 {
+            return Ok(());
+        }
+        let places = open::counted(self.told, "place", "places");
+        Err(Failure::course(
+            format!("rows are missing in {places} of the dump, named above"),
+            "It can be loaded as it is; iolane store range COPY TABLE --after KEY --before KEY prints what a backup has there.",
+        ))
+    }
 }
 
 fn line(mark: &Mark) -> Result<Vec<u8>, Failure> {

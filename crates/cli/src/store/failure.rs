@@ -10,7 +10,7 @@ use iolane_store::{Error, Store, StoreError};
 use crate::error::Failure;
 
 const CHECK: &str = "iolane store check DIR says what is damaged. A backup or a dump brings it back; \
-     scan, and from the other end scan --reverse, read what is left of a table.";
+     iolane store dump DIR --skip-damaged prints what is left.";
 
 /// An error of a store.
 pub fn failure(error: &Error) -> Failure {

@@ -150,7 +150,7 @@ fn findings_are_listed_and_end_with_3() {
     );
     // Pages of rows, behind those that describe the file.
     let table = place.table_file("s");
-    for page in 5..12 {
+    for page in 7..12 {
         overwrite(&table, page * 16384 + 9000, b"damage");
     }
     place.lose_copies("s");
@@ -164,6 +164,32 @@ fn findings_are_listed_and_end_with_3() {
     assert!(!document["findings"].as_array().unwrap().is_empty());
     let said = place.bad(&["scan", "s", "t"], 3);
     assert!(said.contains("iolane store check"), "{said}");
+
+    // What is left can be had.
+    let said = place.bad(&["dump", "s"], 3);
+    assert!(said.contains("dump DIR --skip-damaged"), "{said}");
+    let output = place.run(&["dump", "s", "--skip-damaged"]);
+    assert_eq!(output.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = said.lines().find_map(|line| {
+        let (_, keys) = line.split_once("t: left out rows after ")?;
+        let (keys, _reason) = keys.split_once(": ")?;
+        let (after, before) = keys.split_once(" before ")?;
+        Some((after.parse::<u32>().ok()?, before.parse::<u32>().ok()?))
+    });
+    let (after, before) = told.unwrap_or_else(|| panic!("{said}"));
+    assert!(said.contains("missing in 1 place of the dump"), "{said}");
+    fs::write(place.path("left.dump"), &output.stdout).unwrap();
+    place.good(&["create", "left"]);
+    place.good(&["load", "left", "--dump", "left.dump"]);
+    let left: String = rows
+        .lines()
+        .zip(0..)
+        .filter(|(_, number)| *number <= after || *number >= before)
+        .map(|(line, _)| format!("{line}\n"))
+        .collect();
+    let scanned = place.good(&["scan", "left", "t"]);
+    assert!(scanned == format!("a,b\n{left}") && left.len() < rows.len());
 }
 
 #[test]

@@ -186,12 +186,18 @@ impl Cursor {
         drop(leaf);
         self.leaf = Some(id);
         self.left = 0..self.spans.len();
+        self.pass();
+        watch.came_to(id);
+        Ok(())
+    }
+
+    /// Is done with the page between the fences: a leaf that it has copied, or,
+    /// after an error, what it could not read.
+    pub(crate) fn pass(&mut self) {
         self.last = match self.direction {
             Direction::Forward => ends_before(self.fences.upper(), &self.upper, &mut self.lower),
             Direction::Backward => begins_after(&self.fences.lower, &self.lower, &mut self.upper),
         };
-        watch.came_to(id);
-        Ok(())
     }
 }
 

@@ -134,6 +134,20 @@ pub enum Error {
     Tree(TreeError),
 }
 
+impl Error {
+    /// Whether what was to be read is damaged, or lost: not to be had by trying
+    /// again, and no reason why anything else could not be read.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Error::DamagedRow { .. }
+                | Error::Pages(PagesError::Unreadable { .. })
+                | Error::Overflow(OverflowError::Damaged { .. })
+                | Error::Tree(TreeError::Damaged { .. })
+        )
+    }
+}
+
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Error {
         match error {

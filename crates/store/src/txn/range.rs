@@ -18,7 +18,20 @@ pub struct Rows<'t, 's, B: Backing = PageStore> {
     transaction: &'t Transaction<'s, B>,
     table: Arc<Table>,
     way: Way<'s, B>,
-    failed: bool,
+    failed: Option<Failed>,
+    /// What is being read.
+    reading: Failed,
+}
+
+/// What could not be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Failed {
+    /// Where the next rows are.
+    Page,
+    /// A row, behind which the cursor is.
+    Row,
+    /// Something that is not damaged.
+    Whole,
 }
 
 /// Which way rows are found.
@@ -107,7 +120,8 @@ impl<'s, B: Backing> Transaction<'s, B> {
             transaction: self,
             table,
             way,
-            failed: false,
+            failed: None,
+            reading: Failed::Page,
         }
     }
 }
@@ -155,11 +169,14 @@ impl<B: Backing> Rows<'_, '_, B> {
             Way::Rows(rows) => {
                 let (cursor, ahead) = &mut **rows;
                 let backing = &transaction.system.backing;
+                self.reading = Failed::Page;
                 while let Some((key, value)) = cursor.next_watched(backing, ahead)? {
+                    self.reading = Failed::Row;
                     let row = transaction.seen_of(table, key, value)?;
                     if row.is_some() {
                         return Ok(row);
                     }
+                    self.reading = Failed::Page;
                 }
             }
             Way::Entries(index, entries) => {
@@ -173,6 +190,42 @@ impl<B: Backing> Rows<'_, '_, B> {
             }
         }
         Ok(None)
+    }
+}
+
+impl<B: Backing> Rows<'_, '_, B> {
+    /// After an error: goes past what is damaged, so that the iterator has the
+    /// rows behind it. Those passed are one row, or all that are below one page
+    /// of the table. `false`, and nothing is passed: there was no error, it is
+    /// not for damage ([`Error::is_damage`]), or the rows come by an index.
+    ///
+    /// For who saves what is left; there is no telling how many rows are
+    /// missing.
+    ///
+    /// ```no_run
+    /// # fn save(store: &iolane_store::Store) -> Result<(), iolane_store::Error> {
+    /// let mut transaction = store.begin();
+    /// let mut rows = transaction.range("person", .., iolane_store::Direction::Forward)?;
+    /// while let Some(row) = rows.next() {
+    ///     match row {
+    ///         Ok(row) => println!("{row:?}"),
+    ///         Err(error) if rows.pass_damage() => eprintln!("here rows are missing: {error}"),
+    ///         Err(error) => return Err(error),
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn pass_damage(&mut self) -> bool {
+        let Way::Rows(rows) = &mut self.way else {
+            return false;
+        };
+        match self.failed {
+            None | Some(Failed::Whole) => return false,
+            Some(Failed::Row) => {}
+            Some(Failed::Page) => rows.0.pass(),
+        }
+        self.failed = None;
+        true
     }
 }
 
@@ -202,13 +255,17 @@ impl<B: Backing> Transaction<'_, B> {
 impl<B: Backing> Iterator for Rows<'_, '_, B> {
     type Item = Result<Row, Error>;
 
-    /// The next row. After an error there are none.
+    /// The next row. After an error there are none, unless it is
+    /// [passed](Rows::pass_damage).
     fn next(&mut self) -> Option<Result<Row, Error>> {
-        if self.failed {
+        if self.failed.is_some() {
             return None;
         }
         let row = self.advance().transpose();
-        self.failed = matches!(row, Some(Err(_)));
+        if let Some(Err(error)) = &row {
+            let damaged = error.is_damage();
+            self.failed = Some(if damaged { self.reading } else { Failed::Whole });
+        }
         row
     }
 }
