@@ -9,6 +9,7 @@ use crate::data::TableSchema;
 use crate::error::StoreError;
 use crate::policy::Role;
 use crate::store::{Store, StoreOptions};
+use crate::stream::acting_as;
 use crate::tree::Direction;
 use crate::txn::{Error, Transaction};
 use std::path::{Path, PathBuf};
@@ -58,6 +59,8 @@ impl Store {
             }));
         }
         let failed = |source| Error::Files(StoreError::system(&part, source));
+        // Also what makes the copy: its log alone is many writes.
+        let _acting = acting_as(Role::Backup);
         let copied = Store::create(&part, options).and_then(|made| {
             let rows = self.copy_to(&made, go_on)?;
             made.close()?;
@@ -106,7 +109,9 @@ impl Store {
             let rows = transaction.range(&schema.name, .., Direction::Forward)?;
             let rows = rows.map(|row| if go_on() { row } else { Err(Error::Stopped) });
             let rows = rows.map_while(|row| row.map_err(|error| failed = Some(error)).ok());
-            let loaded = copy.bulk_load(&schema.name, rows);
+            // Grown at once, not sync by sync.
+            let pages = self.table_space(&schema.name)?.used;
+            let loaded = copy.system.bulk_load(&schema.name, rows, pages);
             if let Some(error) = failed {
                 return Err(error);
             }

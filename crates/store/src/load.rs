@@ -50,10 +50,13 @@ struct Loader<'a, B> {
 impl<B: Backing> System<B> {
     /// Loads rows into an empty table that no transaction uses. Returns how
     /// many.
+    ///
+    /// They will take about so many pages, if that is known (otherwise 0).
     pub(crate) fn bulk_load(
         &self,
         name: &str,
         rows: impl IntoIterator<Item = Row>,
+        pages: u64,
     ) -> Result<u64, Error> {
         while self.purge(usize::MAX)? > 0 {}
         // Active until the table is in its place: older views do not see it.
@@ -63,7 +66,7 @@ impl<B: Backing> System<B> {
             name,
             |old| self.expect_empty(old),
             |table| {
-                count = self.fill(table, trx, rows.into_iter())?;
+                count = self.fill(table, trx, rows.into_iter(), pages)?;
                 Ok(())
             },
         );
@@ -86,6 +89,7 @@ impl<B: Backing> System<B> {
         table: &Table,
         trx: u64,
         mut rows: impl Iterator<Item = Row>,
+        pages: u64,
     ) -> Result<u64, Error> {
         let mut loader = Loader {
             system: self,
@@ -103,7 +107,7 @@ impl<B: Backing> System<B> {
             loader.gather(&mut rows, SORT_BYTES_MAX, &mut sorted)?;
             loader.sort(&mut sorted)?;
         }
-        let rest = loader.load_ascending(sorted, &mut rows)?;
+        let rest = loader.load_ascending(sorted, &mut rows, pages)?;
         loader.insert_rest(rest, &mut rows)?;
         loader.flush_entries()?;
         for index in &table.indexes {
@@ -200,6 +204,7 @@ impl<B: Backing> Loader<'_, B> {
         &mut self,
         sorted: Vec<Record>,
         rows: &mut impl Iterator<Item = Row>,
+        pages: u64,
     ) -> Result<Option<Record>, Error> {
         let (tree, backing) = (self.table.rows, &self.system.backing);
         let expected = match rows.size_hint() {
@@ -208,7 +213,7 @@ impl<B: Backing> Loader<'_, B> {
                 let mean = bytes.sum::<usize>() as f64 / sorted.len().max(1) as f64;
                 leaves_of(backing, mean * (sorted.len() + rest) as f64)
             }
-            _ => 0,
+            _ => pages,
         };
         let leaves = backing.new_pages(tree.leaf_segment, expected)?;
         let mut loader = tree.loader(backing, FILL_PERCENT, leaves)?;

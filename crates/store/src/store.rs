@@ -332,7 +332,7 @@ impl Store {
         table: &str,
         rows: impl IntoIterator<Item = Row>,
     ) -> Result<u64, Error> {
-        self.system.bulk_load(table, rows)
+        self.system.bulk_load(table, rows, 0)
     }
 
     /// The tables, in the order of their names.

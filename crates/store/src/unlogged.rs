@@ -12,14 +12,18 @@ use crate::ids::{Lsn, PageId, SegmentId};
 use crate::page::header;
 use crate::policy::Role;
 use crate::space::Space;
+use crate::stream::{acting, level_of};
 use iolane::{Arena, Buffer, File, Level, Pending};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Pages taken at first ...
 const TAKEN_MIN: usize = 4;
-/// ... and at most at once: an extent, which one request writes.
+/// ... and at most at once: an extent, which one request writes ...
 const TAKEN_MAX: usize = 64;
+/// ... but a backup less: who waits for a page waits behind it, for 2 ms on a
+/// disk of 128 MiB/s.
+const BACKUP_BYTES_MAX: usize = 256 << 10;
 /// Runs on their way to the disk while the next is filled: what keeps it busy
 /// is a few large writes.
 const FLYING_MAX: usize = 3;
@@ -59,6 +63,8 @@ pub(crate) struct UnloggedPages<'a> {
     space: Arc<Space>,
     file: File,
     level: Level,
+    /// Pages taken at most at once.
+    run_max: usize,
     /// Pages that the segment will need, about; 0: nobody knows.
     expected: u64,
     /// Numbers taken and not used, the next one last.
@@ -82,7 +88,11 @@ impl<'a> UnloggedPages<'a> {
     ) -> Result<UnloggedPages<'a>, PagesError> {
         let space = core.space(segment.space)?;
         let files = &core.pool.files;
-        let file = files.for_role(segment.space, Role::Preflush);
+        let (role, run_max) = match acting() {
+            Role::Backup => (Role::Backup, BACKUP_BYTES_MAX / core.pool.page_bytes()),
+            _ => (Role::Preflush, TAKEN_MAX),
+        };
+        let file = files.for_role(segment.space, role);
         let file = file.ok_or_else(|| PagesError::NoSpace {
             space: segment.space,
             reason: "there is no such tablespace".to_owned(),
@@ -92,7 +102,8 @@ impl<'a> UnloggedPages<'a> {
             segment,
             space,
             file,
-            level: files.policy.level(Role::Preflush),
+            level: files.policy.level(role),
+            run_max,
             expected,
             taken: Vec::new(),
             used: 0,
@@ -106,7 +117,7 @@ impl<'a> UnloggedPages<'a> {
 
     /// As many again as were used, within bounds.
     fn take(&mut self) -> Result<(), PagesError> {
-        let count = self.used.clamp(TAKEN_MIN, TAKEN_MAX) as u32;
+        let count = self.used.clamp(TAKEN_MIN, self.run_max) as u32;
         let number = self.segment.number;
         let more = (self.expected > 0).then(|| self.expected.saturating_sub(self.used as u64));
         let mut pages = self
@@ -159,7 +170,7 @@ impl<'a> UnloggedPages<'a> {
 
     fn memory(&mut self, pages: usize) -> Buffer {
         let bytes = pages * self.core.pool.page_bytes();
-        if pages < TAKEN_MAX {
+        if pages < self.run_max {
             return Buffer::new(bytes);
         }
         if let Some(buffer) = self.spare.pop() {
@@ -210,7 +221,7 @@ impl<'a> UnloggedPages<'a> {
             // Somebody's guess may have read it while it was being written.
             self.core.pool.forget(PageId::new(first.space, page));
         }
-        if pages as usize == TAKEN_MAX {
+        if pages as usize == self.run_max {
             self.spare.push(done.buffer);
         }
         Ok(())
@@ -267,7 +278,9 @@ impl NewPages for UnloggedPages<'_> {
         while !self.flying.is_empty() {
             self.land()?;
         }
-        let synced = self.file.sync_data(Level::Foreground);
+        // Whoever loads waits for it.
+        let level = level_of(&self.core.pool.files.policy, Role::Read);
+        let synced = self.file.sync_data(level);
         synced.map_err(|error| failed(self.core, &error))?;
         self.give_back()
     }

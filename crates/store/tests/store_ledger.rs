@@ -1,9 +1,10 @@
 //! The ledger says what a store's I/O was for.
 
-use iolane::Level;
+use iolane::{Engine, Level};
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{Direction, FileClass, Role, Store, StoreOptions};
 use std::path::Path;
+use std::sync::Arc;
 
 const ROWS: i64 = 4000;
 
@@ -155,4 +156,34 @@ fn purge_reads_in_the_background_until_writers_wait_for_it() {
         assert!(as_expected >= 50, "{lag_bytes}: {as_expected}");
         assert!(otherwise <= 20, "{lag_bytes}: {otherwise}");
     }
+}
+
+/// All that a backup does stands back: also its copy's log, which is made of
+/// zeros, and its pages and growth.
+#[test]
+fn a_backup_writes_in_the_background() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut options = StoreOptions::default();
+    options.pages.pool_bytes = 2 << 20;
+    options.pages.log_bytes = 32 << 20;
+    // The ledger is that of the device: of the copy, too.
+    options.engine = Some(Arc::new(Engine::new().unwrap()));
+    let store = Store::create(directory.path().join("store"), &options).unwrap();
+    store.create_table(&schema()).unwrap();
+    store
+        .bulk_load("t", (0..ROWS).map(|id| row(id, 1)))
+        .unwrap();
+    let before = store.ledger();
+    let copied = store.backup(directory.path().join("copy"), &options);
+    assert_eq!(copied.unwrap(), ROWS as u64);
+    let did = store.ledger().since(&before);
+    let background = |role| did.role(role).levels[Level::Background.index()].write.bytes;
+    assert!(background(Role::Log) >= 32 << 20);
+    assert!(background(Role::Backup) >= 1000 * ROWS as u64);
+    let all = did.device().total().total().bytes;
+    let behind = did.device().levels[Level::Background.index()].total().bytes;
+    assert!(all - behind <= 1 << 20, "{behind} of {all} bytes");
+    // Its file grows at once.
+    let syncs = did.role(Role::Space).total().total().requests;
+    assert!(syncs <= 16, "{syncs}");
 }

@@ -128,7 +128,14 @@ fn commits(directory: &Path) {
     let of_log = engine
         .open(directory.join("log"), &open)
         .expect("a new file");
-    let log = Log::create(of_log, 64 << 20, 1, Default::default()).expect("a new log");
+    let log = Log::create(
+        of_log,
+        64 << 20,
+        1,
+        Default::default(),
+        iolane::Level::Normal,
+    )
+    .expect("a new log");
     for threads in [1, 8] {
         let bare = || {
             rate(1, || {

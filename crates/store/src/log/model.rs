@@ -23,7 +23,7 @@ fn run(threads: usize, fails: bool) {
                 .create(true)
                 .size(Log::file_bytes(CAPACITY_BYTES_MIN));
             let file = engine.open(&path, &options).unwrap();
-            let log = Log::create(file, CAPACITY_BYTES_MIN, 1, Lsn(0)).unwrap();
+            let log = Log::create(file, CAPACITY_BYTES_MIN, 1, Lsn(0), Level::Normal).unwrap();
             let log = Arc::new(log);
             let committers: Vec<_> = (0..threads)
                 .map(|number| {

@@ -37,7 +37,14 @@ impl Place {
     }
 
     fn create(&self, start: u64) -> Log {
-        Log::create(self.file(&self.path), CAPACITY, 42, Lsn(start)).unwrap()
+        Log::create(
+            self.file(&self.path),
+            CAPACITY,
+            42,
+            Lsn(start),
+            Level::Normal,
+        )
+        .unwrap()
     }
 
     fn open(&self) -> (Log, Vec<(u64, Vec<u8>)>) {
@@ -461,7 +468,7 @@ fn what_is_no_log_is_refused() {
         })
     );
     assert_eq!(
-        Log::create(place.file(&place.path), 5000, 1, Lsn(0)).err(),
+        Log::create(place.file(&place.path), 5000, 1, Lsn(0), Level::Normal).err(),
         Some(LogError::Capacity { bytes: 5000 })
     );
 }
@@ -506,7 +513,7 @@ fn what_is_written_is_durable_with_what_is_made_so_later() {
         .unwrap();
     let engine = Engine::builder().simulated(&disk).build().unwrap();
     let (file, plain) = simulated(&engine, true);
-    let log = Log::create(file, CAPACITY, 42, Lsn(0))
+    let log = Log::create(file, CAPACITY, 42, Lsn(0), Level::Normal)
         .unwrap()
         .with_plain(plain);
     disk.sync_names();

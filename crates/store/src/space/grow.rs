@@ -10,7 +10,8 @@ use crate::ledger::{FileClass, tag};
 use crate::page::Op;
 use crate::page::header::PageKind;
 use crate::policy::Role;
-use iolane::{Level, OpenOptions};
+use crate::stream::level_of;
+use iolane::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -176,7 +177,8 @@ impl Core {
         options.read(true).write(true).size(bytes);
         let file = self.engine.open(path, &options)?;
         let file = file.tagged(tag(Role::Space, FileClass::Data));
-        Ok(file.sync(Level::Foreground)?)
+        let level = level_of(&self.pool.files.policy, Role::Space);
+        Ok(file.sync(level)?)
     }
 
     /// Logs that a file has grown, with an extents page for each new group.

@@ -78,6 +78,17 @@ pub(crate) fn acting() -> Role {
     ROLE.get()
 }
 
+/// How urgent it is what this thread does to its files for `role`: as that is,
+/// but all that a backup does to the copy, whose files nobody else waits for,
+/// is a backup's.
+pub(crate) fn level_of(policy: &IoPolicy, role: Role) -> Level {
+    let role = match acting() {
+        Role::Backup => Role::Backup,
+        _ => role,
+    };
+    policy.level(role)
+}
+
 impl Drop for Acting {
     fn drop(&mut self) {
         ROLE.set(self.before);
