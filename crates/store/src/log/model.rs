@@ -5,7 +5,7 @@
 use super::{CAPACITY_BYTES_MIN, Log};
 use crate::ids::Lsn;
 use crate::sync::Arc;
-use iolane::Engine;
+use iolane::{Engine, Level};
 use shuttle::thread;
 
 /// Each makes one order of the steps.
