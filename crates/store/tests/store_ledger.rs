@@ -2,7 +2,7 @@
 
 use iolane::{Engine, Level};
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
-use iolane_store::{Direction, FileClass, Role, Store, StoreOptions};
+use iolane_store::{Direction, FileClass, Role, Store, StoreOptions, Transaction};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ fn each_role_pays_for_its_own() {
 fn a_bulk_transaction_reads_in_the_background() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let store = loaded(directory.path(), None);
-    let work: [&dyn Fn(&mut iolane_store::Transaction<'_>); 3] = [
+    let work: [&dyn Fn(&mut Transaction<'_>); 3] = [
         &|transaction| {
             let rows = transaction.range("t", .., Direction::Forward).unwrap();
             assert_eq!(rows.count(), ROWS as usize);
@@ -186,4 +186,41 @@ fn a_backup_writes_in_the_background() {
     // Its file grows at once.
     let syncs = did.role(Role::Space).total().total().requests;
     assert!(syncs <= 16, "{syncs}");
+}
+
+/// What a bulk transaction reads is as urgent as a query once somebody waits
+/// for a row that it has changed.
+#[test]
+fn a_bulk_transaction_hurries_when_its_rows_are_waited_for() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let store = loaded(directory.path(), None);
+    let mut bulk = store.begin_bulk();
+    assert!(bulk.update("t", row(0, 2)).unwrap());
+    // What it reads for a round through the table: by whom, as the ledger says.
+    let reads = |bulk: &mut Transaction<'_>| {
+        let before = store.ledger();
+        for id in (0..ROWS).step_by(20) {
+            assert!(bulk.get("t", &[id.into()]).unwrap().is_some());
+        }
+        let did = store.ledger().since(&before);
+        [Role::Bulk, Role::Read].map(|role| did.role(role).total().read.requests)
+    };
+    let [own, query] = reads(&mut bulk);
+    assert!(own >= 100 && query == 0, "{own}, {query}");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut other = store.begin();
+            other.update("t", row(0, 3))
+        });
+        // The first rounds may have begun before the other waits.
+        let mut rounds = 0;
+        while reads(&mut bulk)[0] > 0 {
+            assert!(!waiting.is_finished() && rounds < 1000);
+            rounds += 1;
+        }
+        let [own, query] = reads(&mut bulk);
+        assert!(own == 0 && query >= 100, "{own}, {query}");
+        bulk.rollback().unwrap();
+        assert!(waiting.join().unwrap().unwrap());
+    });
 }

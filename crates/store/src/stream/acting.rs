@@ -5,10 +5,13 @@
 
 use crate::policy::{IoPolicy, Role};
 use iolane::Level;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
     static ROLE: Cell<Role> = const { Cell::new(Role::Read) };
+    static HURRY: RefCell<Option<Hurry>> = const { RefCell::new(None) };
     static RANGE: Cell<Range> = const { Cell::new(Range::Outside) };
 }
 
@@ -60,22 +63,48 @@ impl Drop for InRange {
     }
 }
 
+/// Raised when somebody begins to wait for what a background holds: until it
+/// lets go, that is as urgent as a query. Without, whoever wants a row that a
+/// change in bulk has locked would wait behind all that goes before that.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hurry(Arc<AtomicBool>);
+
+impl Hurry {
+    pub(crate) fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Until it is dropped, its thread reads for another role.
 pub(crate) struct Acting {
-    before: Role,
+    before: (Role, Option<Hurry>),
 }
 
 /// From now on this thread reads for `role`.
 pub(crate) fn acting_as(role: Role) -> Acting {
+    acting_until(role, None)
+}
+
+/// The same until `hurry` is raised.
+pub(crate) fn acting_until(role: Role, hurry: Option<Hurry>) -> Acting {
     Acting {
-        before: ROLE.replace(role),
+        before: (ROLE.replace(role), HURRY.replace(hurry)),
     }
 }
 
 /// For which role this thread reads: [`Role::Read`], a query, unless it says
 /// otherwise.
 pub(crate) fn acting() -> Role {
-    ROLE.get()
+    let role = ROLE.get();
+    let hurried = || HURRY.with_borrow(|hurry| hurry.as_ref().is_some_and(Hurry::is_raised));
+    if role != Role::Read && hurried() {
+        return Role::Read;
+    }
+    role
 }
 
 /// How urgent it is what this thread does to its files for `role`: as that is,
@@ -91,7 +120,9 @@ pub(crate) fn level_of(policy: &IoPolicy, role: Role) -> Level {
 
 impl Drop for Acting {
     fn drop(&mut self) {
-        ROLE.set(self.before);
+        let (role, hurry) = (self.before.0, self.before.1.take());
+        ROLE.set(role);
+        HURRY.set(hurry);
     }
 }
 

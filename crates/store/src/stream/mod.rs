@@ -26,7 +26,9 @@ mod offered;
 mod share;
 mod trails;
 
-pub(crate) use acting::{Acting, acting, acting_as, in_range, level_of, waiting_level};
+pub(crate) use acting::{
+    Acting, Hurry, acting, acting_as, acting_until, in_range, level_of, waiting_level,
+};
 pub(crate) use entries::{Entry, EntryRows};
 pub(crate) use guess::Guesses;
 pub(crate) use leaves::LeafAhead;

@@ -11,6 +11,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+use crate::stream::Hurry;
 use crate::sync::{Arc, Mutex, lock};
 use foldhash::fast::RandomState;
 use graph::WaitGraph;
@@ -102,6 +103,8 @@ pub struct LockTable {
     shards: Vec<Mutex<ByName<Queue>>>,
     hasher: RandomState,
     graph: Mutex<WaitGraph>,
+    /// Of transactions that are in no hurry of their own.
+    hurries: Mutex<HashMap<TrxId, Hurry>>,
     held: AtomicUsize,
     held_max: usize,
 }
@@ -110,6 +113,8 @@ pub struct LockTable {
 pub struct TrxLocks<'a> {
     table: &'a LockTable,
     trx: TrxId,
+    /// The table has to be told of its end.
+    hurries: bool,
     held: ByName<LockMode>,
 }
 
@@ -120,6 +125,7 @@ impl LockTable {
             shards: (0..SHARDS).map(|_| Mutex::new(ByName::default())).collect(),
             hasher: RandomState::default(),
             graph: Mutex::new(WaitGraph::default()),
+            hurries: Mutex::default(),
             held: AtomicUsize::new(0),
             held_max,
         }
@@ -127,7 +133,17 @@ impl LockTable {
 
     /// No locks yet, for a transaction.
     pub fn locks(&self, trx: TrxId) -> TrxLocks<'_> {
+        self.locks_hurrying(trx, None)
+    }
+
+    /// The same; `hurry` is raised when somebody waits for them.
+    pub(crate) fn locks_hurrying(&self, trx: TrxId, hurry: Option<Hurry>) -> TrxLocks<'_> {
+        let hurries = hurry.is_some();
+        if let Some(hurry) = hurry {
+            lock(&self.hurries).insert(trx, hurry);
+        }
         TrxLocks {
+            hurries,
             table: self,
             trx,
             held: ByName::default(),
@@ -168,6 +184,14 @@ impl LockTable {
         }
     }
 
+    /// Somebody is going to wait for them.
+    fn hurry(&self, blockers: &[TrxId]) {
+        let hurries = lock(&self.hurries);
+        for hurry in blockers.iter().filter_map(|trx| hurries.get(trx)) {
+            hurry.raise();
+        }
+    }
+
     fn count_one(&self) -> Result<(), LockError> {
         if self.held.fetch_add(1, Ordering::Relaxed) >= self.held_max {
             self.held.fetch_sub(1, Ordering::Relaxed);
@@ -196,6 +220,7 @@ impl LockTable {
             // before this is noted.
             let noted = lock(&self.graph).wait(trx, &blockers, &behind);
             noted.map_err(|with| LockError::Deadlock { with })?;
+            self.hurry(&blockers);
             let waiter = Arc::new(Waiter::default());
             queue.enqueue(trx, mode, Arc::clone(&waiter));
             waiter
@@ -287,5 +312,8 @@ impl TrxLocks<'_> {
 impl Drop for TrxLocks<'_> {
     fn drop(&mut self) {
         self.release_all();
+        if self.hurries {
+            lock(&self.table.hurries).remove(&self.trx);
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::backing::Backing;
 use crate::ids::Lsn;
 use crate::page_store::PageStore;
 use crate::policy::Role;
-use crate::stream::{Acting, acting_as};
+use crate::stream::{Acting, Hurry, acting_until};
 use crate::system::System;
 use crate::table::Table;
 use crate::undo::record::Body;
@@ -82,8 +82,10 @@ pub struct Transaction<'s, B: Backing = PageStore> {
     /// Those that are valid, with the last record before each.
     savepoints: Vec<(u64, RollPointer)>,
     ended: bool,
-    /// For whom its ranges are read.
+    /// For whom its ranges are read ...
     pub(super) role: Role,
+    /// ... until others wait for its rows.
+    hurry: Option<Hurry>,
 }
 
 impl<'s, B: Backing> Transaction<'s, B> {
@@ -100,6 +102,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
             tables: Vec::new(),
             savepoints: Vec::new(),
             ended: false,
+            hurry: (role != Role::Read).then(Hurry::default),
             role,
         }
     }
@@ -107,7 +110,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
     /// Until it is dropped, the thread acts for the transaction's role: queries
     /// need not say so.
     pub(super) fn acting(&self) -> Option<Acting> {
-        (self.role != Role::Read).then(|| acting_as(self.role))
+        (self.role != Role::Read).then(|| acting_until(self.role, self.hurry.clone()))
     }
 
     /// # Errors
@@ -175,7 +178,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
                 trx,
                 begin: slot.tail(),
                 slot,
-                locks: system.locks.locks(TrxId(trx)),
+                locks: system.locks.locks_hurrying(TrxId(trx), self.hurry.clone()),
             });
         }
         Ok(self.writer.as_mut().expect("made above"))
