@@ -70,6 +70,7 @@ peers-lint: ## Format and clippy of that comparison
 lint: ## Format, clippy, documentation and house rules, each without a warning
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) check --locked --package iolane-store --features shuttle --lib --profile test
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 	scripts/tidy
 
