@@ -299,7 +299,7 @@ impl Store {
     /// The rows that it changes are locked as long as it runs, so short
     /// transactions that change the same rows wait for it all the same. From
     /// the moment at which one does, its pages are read as a query's, so that
-    /// it ends soon: for a read under way then, that is too late.
+    /// it ends soon.
     pub fn begin_bulk(&self) -> Transaction<'_> {
         Transaction::begin_as(&self.system, Role::Bulk)
     }

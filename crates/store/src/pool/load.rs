@@ -6,7 +6,7 @@ use super::{PageReading, Pool, count};
 use crate::access::PagesError;
 use crate::ids::PageId;
 use crate::policy::Role;
-use crate::stream::{acting, waiting_level};
+use crate::stream::{acting, waiting_level, when_hurried};
 use iolane::{Buffer, Completion};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,18 +29,24 @@ impl Pool {
 
     /// The same for a thread that nobody waits for. Its reads are submitted like
     /// those ahead of need, so that a query that comes for the same page can
-    /// hurry them.
+    /// hurry them, or one that begins to wait for what the thread holds.
     fn load_quietly(&self, id: PageId, role: Role) -> Result<(), PagesError> {
         loop {
             match self.table.get(id) {
                 Some(Entry::Resident(_)) => return Ok(()),
-                Some(Entry::Reading(reading)) => match reading.take_when_done() {
-                    Turn::Ended(result) => return result,
-                    Turn::Finish(completion) => {
-                        self.ahead.fetch_sub(1, Ordering::Relaxed);
-                        return self.arrived(id, &reading, completion);
+                Some(Entry::Reading(reading)) => {
+                    let waiting = Arc::clone(&reading);
+                    let _told = when_hurried(move || waiting.look_again());
+                    match reading.take_when_done(|| acting() != role) {
+                        Some(Turn::Ended(result)) => return result,
+                        Some(Turn::Finish(completion)) => {
+                            self.ahead.fetch_sub(1, Ordering::Relaxed);
+                            return self.arrived(id, &reading, completion);
+                        }
+                        // Which takes the request over.
+                        None => return self.load_at_once(id, acting()),
                     }
-                },
+                }
                 None if self.prefetch(&[id], role, None).reads > 0 => {}
                 // No frame to spare, or no such file.
                 None => return self.load_at_once(id, role),

@@ -48,9 +48,16 @@ struct Done<R, E>(Arc<Reading<R, E>>);
 
 impl<R: Send, E: Send> Wake for Done<R, E> {
     fn wake(self: Arc<Self>) {
+        self.0.look_again();
+    }
+}
+
+impl<R, E> Reading<R, E> {
+    /// Lets those who wait look whether they still should.
+    pub(crate) fn look_again(&self) {
         // Not between their look and their sleep.
-        let _state = self.0.state.lock();
-        self.0.changed.notify_all();
+        let _state = self.state.lock();
+        self.changed.notify_all();
     }
 }
 
@@ -133,7 +140,12 @@ impl<R, E: Clone> Reading<R, E> {
 
     /// As [`take_or_wait`](Self::take_or_wait) for a thread that is in no hurry:
     /// until the request is done it stays where one who is can take it over.
-    pub(crate) fn take_when_done(self: &Arc<Self>) -> Turn<R::Output, E>
+    /// `None` as soon as it `hurries`, of which [`look_again`](Self::look_again)
+    /// tells it.
+    pub(crate) fn take_when_done(
+        self: &Arc<Self>,
+        hurries: impl Fn() -> bool,
+    ) -> Option<Turn<R::Output, E>>
     where
         R: Future + Unpin + Send + 'static,
         E: Send + 'static,
@@ -144,14 +156,17 @@ impl<R, E: Clone> Reading<R, E> {
         loop {
             match std::mem::replace(&mut *state, State::Taken) {
                 State::Flying(mut request) => match Pin::new(&mut request).poll(&mut context) {
-                    Poll::Ready(done) => return Turn::Finish(done),
+                    Poll::Ready(done) => return Some(Turn::Finish(done)),
                     Poll::Pending => *state = State::Flying(request),
                 },
                 State::Ended(result) => {
                     *state = State::Ended(result.clone());
-                    return Turn::Ended(result);
+                    return Some(Turn::Ended(result));
                 }
                 other => *state = other,
+            }
+            if hurries() {
+                return None;
             }
             self.changed.wait(&mut state);
         }
@@ -166,5 +181,26 @@ impl<R, E: Clone> Reading<R, E> {
     pub(crate) fn end(&self, result: Result<(), E>) {
         *self.state.lock() = State::Ended(result);
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_without_hurry_leaves_the_request_when_it_hurries() {
+        let reading = Arc::new(Reading::<std::future::Pending<()>, ()>::submitting(
+            0, false,
+        ));
+        reading.fly(std::future::pending());
+        let hurries = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| reading.take_when_done(|| hurries.load(Ordering::SeqCst)));
+            hurries.store(true, Ordering::SeqCst);
+            reading.look_again();
+            assert!(waiting.join().unwrap().is_none());
+        });
+        assert!(matches!(reading.take_or_wait(), Turn::Finish(_)));
     }
 }

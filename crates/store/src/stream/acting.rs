@@ -5,6 +5,7 @@
 
 use crate::policy::{IoPolicy, Role};
 use iolane::Level;
+use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,16 +67,49 @@ impl Drop for InRange {
 /// Raised when somebody begins to wait for what a background holds: until it
 /// lets go, that is as urgent as a query. Without, whoever wants a row that a
 /// change in bulk has locked would wait behind all that goes before that.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Hurry(Arc<AtomicBool>);
+#[derive(Clone, Default)]
+pub(crate) struct Hurry(Arc<HurryState>);
+
+#[derive(Default)]
+struct HurryState {
+    raised: AtomicBool,
+    /// Tells who waits for a page without hurry.
+    tell: Mutex<Option<Tell>>,
+}
+
+type Tell = Box<dyn Fn() + Send>;
 
 impl Hurry {
     pub(crate) fn raise(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.raised.store(true, Ordering::SeqCst);
+        if let Some(tell) = &*self.0.tell.lock() {
+            tell();
+        }
     }
 
     fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.raised.load(Ordering::SeqCst)
+    }
+}
+
+/// Until it is dropped, somebody is told when this thread's hurry is raised.
+pub(crate) struct Told(Option<Hurry>);
+
+/// Calls `tell` when this thread's hurry is raised from now on. Whether it was
+/// before, [`acting`] says.
+pub(crate) fn when_hurried(tell: impl Fn() + Send + 'static) -> Told {
+    let hurry = HURRY.with_borrow(Option::clone);
+    if let Some(hurry) = &hurry {
+        *hurry.0.tell.lock() = Some(Box::new(tell));
+    }
+    Told(hurry)
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(hurry) = &self.0 {
+            *hurry.0.tell.lock() = None;
+        }
     }
 }
 
@@ -159,5 +193,31 @@ mod tests {
         assert_eq!(acting(), Role::Backup);
         drop(backup);
         assert_eq!(acting(), Role::Read);
+    }
+
+    #[test]
+    fn who_is_waited_for_hurries_and_is_told() {
+        let hurry = Hurry::default();
+        let seen = Arc::new(AtomicBool::new(false));
+        let tell = || {
+            let seen = Arc::clone(&seen);
+            when_hurried(move || seen.store(true, Ordering::SeqCst))
+        };
+        {
+            let _acting = acting_until(Role::Bulk, Some(hurry.clone()));
+            drop(tell());
+            hurry.raise();
+            assert!(!seen.load(Ordering::SeqCst), "it waits no more");
+            assert_eq!(acting(), Role::Read);
+            let _told = tell();
+            hurry.raise();
+            assert!(seen.load(Ordering::SeqCst));
+            // A check of its own is nobody's concern.
+            let _check = acting_as(Role::Check);
+            assert_eq!(acting(), Role::Check);
+        }
+        assert_eq!(acting(), Role::Read);
+        let _acting = acting_until(Role::Bulk, Some(Hurry::default()));
+        assert_eq!(acting(), Role::Bulk);
     }
 }
