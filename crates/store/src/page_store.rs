@@ -22,7 +22,7 @@ use crate::pool::{Pool, PoolStatistics, SharedPage, Stamp};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
 use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
-use crate::stream::{ReadAhead, StreamStatistics, acting_as, level_of};
+use crate::stream::{ReadAhead, StreamStatistics, acting_as, role_of};
 use crate::torn::TornProtection;
 use crate::unlogged::UnloggedPages;
 use crate::waits::WaitStatistics;
@@ -172,7 +172,7 @@ impl PageStore {
         open.create_new(true)
             .size(Log::file_bytes(options.log_bytes));
         let file = engine.open(&log_path, &open)?.tagged(LOG_TAG);
-        let level = level_of(&options.io, Role::Space);
+        let level = options.io.level(role_of(Role::Space));
         let log = Log::create(file, options.log_bytes, store, Lsn(0), level);
         let log = log.map_err(|source| in_log(&log_path, source))?;
         let log = log.with_plain(

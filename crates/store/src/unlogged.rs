@@ -12,7 +12,7 @@ use crate::ids::{Lsn, PageId, SegmentId};
 use crate::page::header;
 use crate::policy::Role;
 use crate::space::Space;
-use crate::stream::{acting, level_of};
+use crate::stream::role_of;
 use iolane::{Arena, Buffer, File, Level, Pending};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -88,9 +88,10 @@ impl<'a> UnloggedPages<'a> {
     ) -> Result<UnloggedPages<'a>, PagesError> {
         let space = core.space(segment.space)?;
         let files = &core.pool.files;
-        let (role, run_max) = match acting() {
-            Role::Backup => (Role::Backup, BACKUP_BYTES_MAX / core.pool.page_bytes()),
-            _ => (Role::Preflush, TAKEN_MAX),
+        let role = role_of(Role::Preflush);
+        let run_max = match role {
+            Role::Backup => BACKUP_BYTES_MAX / core.pool.page_bytes(),
+            _ => TAKEN_MAX,
         };
         let file = files.for_role(segment.space, role);
         let file = file.ok_or_else(|| PagesError::NoSpace {
@@ -279,7 +280,7 @@ impl NewPages for UnloggedPages<'_> {
             self.land()?;
         }
         // Whoever loads waits for it.
-        let level = level_of(&self.core.pool.files.policy, Role::Read);
+        let level = self.core.pool.files.policy.level(role_of(Role::Read));
         let synced = self.file.sync_data(level);
         synced.map_err(|error| failed(self.core, &error))?;
         self.give_back()

@@ -63,8 +63,8 @@ pub struct CreateArgs {
     /// Size of a page, a power of two from 4 to 64 KiB [default: 16k]
     #[arg(long, value_name = "SIZE", value_parser = page_size)]
     pub page_size: Option<u64>,
-    /// Size of the redo log, a multiple of 4 KiB, at least 2600k with pages of 16 KiB and
-    /// about in proportion with others; a longer one lets more changes pass between checkpoints, and makes
+    /// Size of the redo log, a multiple of 4 KiB, at least 2600k with pages of 16 KiB and about in
+    /// proportion with others; a longer one lets more changes pass between checkpoints, and makes
     /// recovery take longer [default: 64m]
     #[arg(long, value_name = "SIZE", value_parser = log_size)]
     pub log_size: Option<u64>,

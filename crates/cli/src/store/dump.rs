@@ -1,7 +1,6 @@
 //! `iolane store dump`: everything as JSON lines.
 
-use iolane_store::data::Row;
-use iolane_store::data::TableSchema;
+use iolane_store::data::{Row, TableSchema};
 use iolane_store::{Direction, Error, Transaction};
 use serde::{Deserialize, Serialize};
 

@@ -10,7 +10,7 @@ use crate::ledger::{FileClass, tag};
 use crate::page::Op;
 use crate::page::header::PageKind;
 use crate::policy::Role;
-use crate::stream::level_of;
+use crate::stream::role_of;
 use iolane::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
@@ -177,7 +177,7 @@ impl Core {
         options.read(true).write(true).size(bytes);
         let file = self.engine.open(path, &options)?;
         let file = file.tagged(tag(Role::Space, FileClass::Data));
-        let level = level_of(&self.pool.files.policy, Role::Space);
+        let level = self.pool.files.policy.level(role_of(Role::Space));
         Ok(file.sync(level)?)
     }
 

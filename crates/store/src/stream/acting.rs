@@ -141,15 +141,14 @@ pub(crate) fn acting() -> Role {
     role
 }
 
-/// How urgent it is what this thread does to its files for `role`: as that is,
-/// but all that a backup does to the copy, whose files nobody else waits for,
-/// is a backup's.
-pub(crate) fn level_of(policy: &IoPolicy, role: Role) -> Level {
-    let role = match acting() {
+/// For which role this thread does to its files what is otherwise `role`'s: all
+/// that a backup does to the copy, whose files nobody else waits for, is a
+/// backup's.
+pub(crate) fn role_of(role: Role) -> Role {
+    match acting() {
         Role::Backup => Role::Backup,
         _ => role,
-    };
-    policy.level(role)
+    }
 }
 
 impl Drop for Acting {

@@ -27,7 +27,7 @@ mod share;
 mod trails;
 
 pub(crate) use acting::{
-    Acting, Hurry, acting, acting_as, acting_until, in_range, level_of, waiting_level, when_hurried,
+    Acting, Hurry, acting, acting_as, acting_until, in_range, role_of, waiting_level, when_hurried,
 };
 pub(crate) use entries::{Entry, EntryRows};
 pub(crate) use guess::Guesses;

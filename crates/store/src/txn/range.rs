@@ -191,9 +191,7 @@ impl<B: Backing> Rows<'_, '_, B> {
         }
         Ok(None)
     }
-}
 
-impl<B: Backing> Rows<'_, '_, B> {
     /// After an error: goes past what is damaged, so that the iterator has the
     /// rows behind it. Those passed are one row, or all that are below one page
     /// of the table. `false`, and nothing is passed: there was no error, it is
