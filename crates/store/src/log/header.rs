@@ -17,6 +17,7 @@
 
 use super::LogError;
 use crate::ids::Lsn;
+use iolane::{Buffer, File, Level};
 
 /// Bytes of one header block; both lie before the circle.
 pub(super) const BLOCK_BYTES: u64 = 4096;
@@ -38,11 +39,11 @@ pub(super) struct Header {
 
 impl Header {
     /// Where in the file it goes.
-    pub(super) fn offset(&self) -> u64 {
+    fn offset(&self) -> u64 {
         self.count % 2 * BLOCK_BYTES
     }
 
-    pub(super) fn write(&self, block: &mut [u8]) {
+    fn write(&self, block: &mut [u8]) {
         block.fill(0);
         block[..8].copy_from_slice(&MAGIC);
         block[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -82,13 +83,45 @@ impl Header {
     }
 
     /// The header that holds, of the two blocks of a file.
-    pub(super) fn choose(blocks: &[u8]) -> Result<Header, LogError> {
+    fn choose(blocks: &[u8]) -> Result<Header, LogError> {
         let (first, second) = blocks.split_at(BLOCK_BYTES as usize);
         [Header::read(first)?, Header::read(second)?]
             .into_iter()
             .flatten()
             .max_by_key(|header| header.count)
             .ok_or(LogError::Foreign)
+    }
+
+    /// The header that holds, of a log file. A block that cannot be read is as
+    /// one that a power cut tore: there is the other.
+    pub(super) fn of(file: &File) -> Result<Header, LogError> {
+        let mut blocks = Buffer::new(CIRCLE as usize);
+        let mut unreadable = None;
+        let mut at = 0;
+        for block in blocks.chunks_mut(BLOCK_BYTES as usize) {
+            match file.read_at(block, at, Level::Critical) {
+                Ok(read) if read < block.len() => {
+                    let at = at + read as u64;
+                    return Err(LogError::Truncated { at });
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    block.fill(0);
+                    unreadable = Some(LogError::failed(error));
+                }
+            }
+            at += BLOCK_BYTES;
+        }
+        Header::choose(&blocks).map_err(|error| unreadable.unwrap_or(error))
+    }
+
+    /// Writes it where it goes.
+    pub(super) fn put(&self, file: &File) -> Result<(), LogError> {
+        let mut block = Buffer::new(BLOCK_BYTES as usize);
+        self.write(&mut block);
+        file.write_at(&block, self.offset(), Level::Critical)
+            .map_err(LogError::failed)?;
+        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@ mod circle;
 mod header;
 #[cfg(all(test, feature = "shuttle"))]
 mod model;
+mod open;
 mod record;
 mod scan;
 #[cfg(test)]
@@ -29,8 +30,8 @@ use crate::ids::Lsn;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, wait_briefly};
 use crate::waits::{WaitStatistics, Waits};
 use circle::{BLOCK, Circle};
-use header::{BLOCK_BYTES, CIRCLE, Header};
-use iolane::{Buffer, Device, File, Level};
+use header::Header;
+use iolane::{Buffer, Device, File};
 use record::HEAD;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
@@ -52,9 +53,6 @@ const PATIENCE_BEHIND: Duration = Duration::from_millis(20);
 /// Most that one write carries. A commit behind a large batch waits for one
 /// such write, not for all of it.
 const WRITE_BYTES_MAX: usize = 1 << 20;
-/// Zeros written at once to a new log: others wait for a disk of 128 MiB/s for
-/// 2 ms then.
-const ZEROS_BYTES: usize = 256 << 10;
 
 /// Why a log cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -199,106 +197,6 @@ impl Drop for LogRoom<'_> {
 }
 
 impl Log {
-    /// Options with which a log file must be opened, or created.
-    pub fn open_options() -> iolane::OpenOptions {
-        let mut options = iolane::OpenOptions::new();
-        options.read(true).write(true).direct(true).data_sync(true);
-        options
-    }
-
-    /// Options with which the same file is opened [for writes that need not be
-    /// durable](Log::with_plain).
-    pub fn plain_options() -> iolane::OpenOptions {
-        let mut options = Log::open_options();
-        options.data_sync(false);
-        options
-    }
-
-    /// Bytes that a log file with a circle of `capacity_bytes` takes.
-    pub const fn file_bytes(capacity_bytes: u64) -> u64 {
-        CIRCLE + capacity_bytes
-    }
-
-    /// Makes an empty log in `file` and begins it at `start`. Every block is
-    /// written: a later write then changes nothing but its data, and the file
-    /// system has no journal to write for it. That is done with `level`: it may
-    /// be most of the work of whoever makes a store, and nobody else waits for
-    /// it.
-    ///
-    /// # Errors
-    /// [`LogError::Capacity`], or [`LogError::Failed`] with the cause.
-    pub fn create(
-        file: File,
-        capacity_bytes: u64,
-        store: u64,
-        start: Lsn,
-        level: Level,
-    ) -> Result<Log, LogError> {
-        if !(CAPACITY_BYTES_MIN..=CAPACITY_BYTES_MAX).contains(&capacity_bytes)
-            || !capacity_bytes.is_multiple_of(BLOCK)
-        {
-            return Err(LogError::Capacity {
-                bytes: capacity_bytes,
-            });
-        }
-        let circle = Circle::new(file, capacity_bytes);
-        let zeros = Buffer::new(ZEROS_BYTES);
-        let mut at = 0;
-        while at < capacity_bytes {
-            let length = (capacity_bytes - at).min(ZEROS_BYTES as u64);
-            circle
-                .file()
-                .write_at(&zeros[..length as usize], CIRCLE + at, level)
-                .map_err(LogError::failed)?;
-            at += length;
-        }
-        let header = Header {
-            store,
-            circle_bytes: capacity_bytes,
-            count: 0,
-            checkpoint: start,
-            chain: 0,
-        };
-        // Both blocks: a torn second one must leave a first.
-        for count in [1, 2] {
-            write_header(circle.file(), &Header { count, ..header })?;
-        }
-        circle.file().sync(level).map_err(LogError::failed)?;
-        let header = Header { count: 2, ..header };
-        let before = vec![0; (start.0 % BLOCK) as usize];
-        Ok(Log::at(circle, header, start, 0, before))
-    }
-
-    /// Opens a log, finds its end, and returns it with the records since the
-    /// checkpoint. All that was found is made durable first: a process that
-    /// was killed may have left it in the disk's cache.
-    ///
-    /// # Errors
-    /// [`LogError`]: not a log, of a newer version, truncated, not readable.
-    pub fn open(file: File) -> Result<(Log, LogScan), LogError> {
-        let header = read_header(&file)?;
-        if header.circle_bytes < CAPACITY_BYTES_MIN || !header.circle_bytes.is_multiple_of(BLOCK) {
-            return Err(LogError::Foreign);
-        }
-        let size = file.size().map_err(|error| LogError::Failed {
-            reason: error.to_string(),
-        })?;
-        if size < Log::file_bytes(header.circle_bytes) {
-            return Err(LogError::Truncated { at: size });
-        }
-        file.sync_data(Level::Critical).map_err(LogError::failed)?;
-        let scan = || {
-            let circle = Circle::new(file.clone(), header.circle_bytes);
-            LogScan::new(circle, header.checkpoint, header.chain)
-        };
-        let mut to_the_end = scan();
-        while to_the_end.next()?.is_some() {}
-        let (end, chain) = to_the_end.position();
-        let tail = to_the_end.block_of_end()?;
-        let circle = Circle::new(file.clone(), header.circle_bytes);
-        Ok((Log::at(circle, header, end, chain, tail), scan()))
-    }
-
     fn at(circle: Circle, header: Header, end: Lsn, chain: u32, staged: Vec<u8>) -> Log {
         debug_assert_eq!(staged.len() as u64, end.0 % BLOCK);
         Log {
@@ -571,7 +469,7 @@ impl Log {
         // other is no older, and the log from its checkpoint on is still there.
         for _ in 0..2 {
             next.count += 1;
-            if let Err(error) = write_header(self.circle.file(), &next) {
+            if let Err(error) = next.put(self.circle.file()) {
                 self.failed(&mut self.lock(), error.clone());
                 return Err(error);
             }
@@ -607,35 +505,4 @@ impl Log {
         }
         Ok(record::Head::parse(&head).chain)
     }
-}
-
-/// The newer one of the two. One that cannot be read is as one that a power cut
-/// tore: there is the other.
-fn read_header(file: &File) -> Result<Header, LogError> {
-    let mut blocks = Buffer::new(CIRCLE as usize);
-    let mut unreadable = None;
-    let mut at = 0;
-    for block in blocks.chunks_mut(BLOCK_BYTES as usize) {
-        match file.read_at(block, at, Level::Critical) {
-            Ok(read) if read < block.len() => {
-                let at = at + read as u64;
-                return Err(LogError::Truncated { at });
-            }
-            Ok(_) => {}
-            Err(error) => {
-                block.fill(0);
-                unreadable = Some(LogError::failed(error));
-            }
-        }
-        at += BLOCK_BYTES;
-    }
-    Header::choose(&blocks).map_err(|error| unreadable.unwrap_or(error))
-}
-
-fn write_header(file: &File, header: &Header) -> Result<(), LogError> {
-    let mut block = Buffer::new(BLOCK_BYTES as usize);
-    header.write(&mut block);
-    file.write_at(&block, header.offset(), Level::Critical)
-        .map_err(LogError::failed)?;
-    Ok(())
 }

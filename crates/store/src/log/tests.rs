@@ -1,5 +1,6 @@
+use super::header::{BLOCK_BYTES, CIRCLE};
 use super::*;
-use iolane::{Engine, SimulatedDisk};
+use iolane::{Engine, Level, SimulatedDisk};
 use iolane_disk::fault::{Fault, FaultPlan, Rule, Trigger};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;

@@ -1,0 +1,113 @@
+//! Making a log, and opening one.
+
+use super::circle::{BLOCK, Circle};
+use super::header::{CIRCLE, Header};
+use super::{CAPACITY_BYTES_MAX, CAPACITY_BYTES_MIN, Log, LogError, LogScan};
+use crate::ids::Lsn;
+use iolane::{Buffer, File, Level};
+
+/// Zeros written at once to a new log: others wait for a disk of 128 MiB/s for
+/// 2 ms then.
+const ZEROS_BYTES: usize = 256 << 10;
+
+impl Log {
+    /// Options with which a log file must be opened, or created.
+    pub fn open_options() -> iolane::OpenOptions {
+        let mut options = iolane::OpenOptions::new();
+        options.read(true).write(true).direct(true).data_sync(true);
+        options
+    }
+
+    /// Options with which the same file is opened [for writes that need not be
+    /// durable](Log::with_plain).
+    pub fn plain_options() -> iolane::OpenOptions {
+        let mut options = Log::open_options();
+        options.data_sync(false);
+        options
+    }
+
+    /// Bytes that a log file with a circle of `capacity_bytes` takes.
+    pub const fn file_bytes(capacity_bytes: u64) -> u64 {
+        CIRCLE + capacity_bytes
+    }
+
+    /// Makes an empty log in `file` and begins it at `start`. Every block is
+    /// written: a later write then changes nothing but its data, and the file
+    /// system has no journal to write for it. That is done with `level`: it may
+    /// be most of the work of whoever makes a store, and nobody else waits for
+    /// it.
+    ///
+    /// # Errors
+    /// [`LogError::Capacity`], or [`LogError::Failed`] with the cause.
+    pub fn create(
+        file: File,
+        capacity_bytes: u64,
+        store: u64,
+        start: Lsn,
+        level: Level,
+    ) -> Result<Log, LogError> {
+        if !(CAPACITY_BYTES_MIN..=CAPACITY_BYTES_MAX).contains(&capacity_bytes)
+            || !capacity_bytes.is_multiple_of(BLOCK)
+        {
+            return Err(LogError::Capacity {
+                bytes: capacity_bytes,
+            });
+        }
+        let circle = Circle::new(file, capacity_bytes);
+        let zeros = Buffer::new(ZEROS_BYTES);
+        let mut at = 0;
+        while at < capacity_bytes {
+            let length = (capacity_bytes - at).min(ZEROS_BYTES as u64);
+            circle
+                .file()
+                .write_at(&zeros[..length as usize], CIRCLE + at, level)
+                .map_err(LogError::failed)?;
+            at += length;
+        }
+        let header = Header {
+            store,
+            circle_bytes: capacity_bytes,
+            count: 0,
+            checkpoint: start,
+            chain: 0,
+        };
+        // Both blocks: a torn second one must leave a first.
+        for count in [1, 2] {
+            Header { count, ..header }.put(circle.file())?;
+        }
+        circle.file().sync(level).map_err(LogError::failed)?;
+        let header = Header { count: 2, ..header };
+        let before = vec![0; (start.0 % BLOCK) as usize];
+        Ok(Log::at(circle, header, start, 0, before))
+    }
+
+    /// Opens a log, finds its end, and returns it with the records since the
+    /// checkpoint. All that was found is made durable first: a process that
+    /// was killed may have left it in the disk's cache.
+    ///
+    /// # Errors
+    /// [`LogError`]: not a log, of a newer version, truncated, not readable.
+    pub fn open(file: File) -> Result<(Log, LogScan), LogError> {
+        let header = Header::of(&file)?;
+        if header.circle_bytes < CAPACITY_BYTES_MIN || !header.circle_bytes.is_multiple_of(BLOCK) {
+            return Err(LogError::Foreign);
+        }
+        let size = file.size().map_err(|error| LogError::Failed {
+            reason: error.to_string(),
+        })?;
+        if size < Log::file_bytes(header.circle_bytes) {
+            return Err(LogError::Truncated { at: size });
+        }
+        file.sync_data(Level::Critical).map_err(LogError::failed)?;
+        let scan = || {
+            let circle = Circle::new(file.clone(), header.circle_bytes);
+            LogScan::new(circle, header.checkpoint, header.chain)
+        };
+        let mut to_the_end = scan();
+        while to_the_end.next()?.is_some() {}
+        let (end, chain) = to_the_end.position();
+        let tail = to_the_end.block_of_end()?;
+        let circle = Circle::new(file.clone(), header.circle_bytes);
+        Ok((Log::at(circle, header, end, chain, tail), scan()))
+    }
+}
