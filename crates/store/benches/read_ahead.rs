@@ -112,6 +112,13 @@ fn run(setup: &Setup) -> Done<()> {
             100.0 * rate / read_rate
         );
     }
+    for (name, keys_at_once) in [("get", 1), ("get_many 10", 10), ("get_many 1000", 1000)] {
+        let (rate, pages) = by_keys(setup, keys_at_once)?;
+        println!(
+            "{RANGE_ROWS} rows by key     {name:15} {rate:7.0} rows/s  {:5.1} % of the random reads",
+            100.0 * pages / read_rate
+        );
+    }
     Ok(())
 }
 
@@ -285,6 +292,32 @@ fn range(setup: &Setup, policy: IoPolicy) -> Done<f64> {
         println!("{:?}", store.stream_statistics(Role::Index));
     }
     Ok(rate)
+}
+
+/// Rows, and pages read, per second, of keys all over a table that nobody has
+/// read before.
+fn by_keys(setup: &Setup, at_once: usize) -> Done<(f64, f64)> {
+    let (store, _engine) = open(setup, IoPolicy::AGGRESSIVE)?;
+    let mut transaction = store.begin();
+    let count = RANGE_ROWS.min(setup.rows / 4);
+    let keys: Vec<[Value; 1]> = (0..count)
+        .map(|number| [scattered(number * 4, setup.rows).into()])
+        .collect();
+    let before = store.statistics().pages.pool.reads;
+    let begun = Instant::now();
+    for some in keys.chunks(at_once) {
+        match some {
+            [key] => {
+                std::hint::black_box(transaction.get("scattered", key)?);
+            }
+            some => {
+                std::hint::black_box(transaction.get_many("scattered", some)?);
+            }
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let pages = store.statistics().pages.pool.reads - before;
+    Ok((count as f64 / seconds, pages as f64 / seconds))
 }
 
 struct Device {

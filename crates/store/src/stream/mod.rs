@@ -6,6 +6,7 @@
 //! | `share` | what the streams that run at a time may have |
 //! | `leaves` | the leaves that a cursor will come to |
 //! | `entries` | the rows that entries of a secondary index lead to |
+//! | `keys` | rows whose keys are known beforehand |
 //! | `offered` | pages whose numbers are known beforehand |
 //! | `acting` | for which role a thread reads |
 //! | `guess` | neighbours of pages that were read |
@@ -21,6 +22,7 @@ mod acting;
 mod distance;
 mod entries;
 mod guess;
+mod keys;
 mod leaves;
 mod offered;
 mod share;
@@ -31,6 +33,7 @@ pub(crate) use acting::{
 };
 pub(crate) use entries::{Entry, EntryRows};
 pub(crate) use guess::Guesses;
+pub(crate) use keys::{KeysAhead, keys_at_once};
 pub(crate) use leaves::LeafAhead;
 pub(crate) use offered::Offered;
 pub use share::StreamStatistics;
@@ -247,6 +250,15 @@ impl<'p, S: Source> PageStream<'p, S> {
         self.ended && self.known.is_empty()
     }
 
+    /// For which role it asks now: of a change in bulk that others wait for,
+    /// what comes next is as urgent as a query's.
+    fn role_now(&self) -> Role {
+        match (self.role, acting()) {
+            (Role::Bulk, Role::Read) => Role::Scan,
+            (own, _) => own,
+        }
+    }
+
     /// Asks the source until so many pages are known that were not asked for.
     fn learn(&mut self, pages: usize, ahead: usize, but: Option<PageId>) {
         for _ in 0..ASKS_MAX {
@@ -263,7 +275,7 @@ impl<'p, S: Source> PageStream<'p, S> {
         self.next.branches.retain(|&branch| Some(branch) != but);
         if !self.next.branches.is_empty() {
             let pool = &self.ahead.0.pool;
-            let begun = pool.prefetch(&self.next.branches, self.role, None);
+            let begun = pool.prefetch(&self.next.branches, self.role_now(), None);
             self.ahead.0.streams.read(self.role, begun.reads);
             self.next.branches.clear();
         }
@@ -282,8 +294,9 @@ impl<'p, S: Source> PageStream<'p, S> {
             return;
         }
         let pool = &self.ahead.0.pool;
+        let role = self.role_now();
         let ids = &self.known.make_contiguous()[..wanted];
-        let begun = pool.prefetch(ids, self.role, Some(&mut self.window));
+        let begun = pool.prefetch(ids, role, Some(&mut self.window));
         self.known.drain(..begun.looked_at);
         self.reads += begun.reads;
         self.ahead.0.streams.read(self.role, begun.reads);

@@ -66,18 +66,28 @@ impl<B: Backing> Transaction<'_, B> {
                     continue;
                 };
                 drop(range);
-                match change(row) {
-                    RowChange::Keep => {}
-                    RowChange::Delete => {
-                        this.plan(&table, key, Change::Delete, None, &mut changes)?;
-                    }
-                    RowChange::Update(row) => {
-                        this.check_key(&table, key, &row)?;
-                        this.plan(&table, key, Change::Update, Some(&row), &mut changes)?;
-                    }
-                }
+                this.decide(&table, key, row, &mut change, &mut changes)?;
             }
         })
+    }
+
+    /// Asks what becomes of a row, and plans it.
+    pub(super) fn decide(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        row: Row,
+        change: &mut impl FnMut(Row) -> RowChange,
+        changes: &mut Changes,
+    ) -> Result<(), Error> {
+        match change(row) {
+            RowChange::Keep => Ok(()),
+            RowChange::Delete => self.plan(table, key, Change::Delete, None, changes),
+            RowChange::Update(row) => {
+                self.check_key(table, key, &row)?;
+                self.plan(table, key, Change::Update, Some(&row), changes)
+            }
+        }
     }
 
     fn check_key(&self, table: &Table, key: &[u8], row: &Row) -> Result<(), Error> {

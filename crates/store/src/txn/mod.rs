@@ -19,6 +19,7 @@
 //! | `version`, `change` | a version's bytes; how one replaces another |
 //! | `read`, `range` | rows, and ranges of rows, as a view sees them |
 //! | `write`, `change_range` | insert, update, delete; the rows of a range |
+//! | `many` | rows whose keys are known beforehand |
 //! | `secondary` | entries of secondary indexes |
 //! | `rollback`, `purge` | undoing; taking away what nobody sees |
 //! | `lag` | how far purge is behind, and what writers pay for that |
@@ -29,6 +30,7 @@ mod change_range;
 mod error;
 mod lag;
 pub mod locks;
+mod many;
 mod purge;
 mod range;
 mod read;

@@ -81,7 +81,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
     }
 
     /// For which role is read ahead: a query's reads have names of their own.
-    fn ahead_as(&self, role: Role) -> Role {
+    pub(super) fn ahead_as(&self, role: Role) -> Role {
         match self.role {
             Role::Read => role,
             other => other,

@@ -132,8 +132,18 @@ impl<B: Backing> Transaction<'_, B> {
 
     /// The row of a key for this transaction, whose view is open.
     pub(super) fn seen(&self, table: &Table, key: &[u8]) -> Result<Option<Row>, Error> {
+        self.seen_watched(table, key, &mut |_| {})
+    }
+
+    /// The same, and tells for which pages of the table it has to wait.
+    pub(super) fn seen_watched(
+        &self,
+        table: &Table,
+        key: &[u8],
+        waits_for: &mut impl FnMut(PageId),
+    ) -> Result<Option<Row>, Error> {
         let backing = &self.system.backing;
-        let found = table.rows.get(backing, key, |bytes| {
+        let found = table.rows.get_watched(backing, key, waits_for, |bytes| {
             let newest = self.newest_of(table, bytes)?;
             self.at_once(table, key, newest)
         })?;

@@ -111,7 +111,9 @@ fn change_range(
         Bound::Included(std::slice::from_ref(&bounds.0)),
         Bound::Excluded(std::slice::from_ref(&bounds.1)),
     );
-    let result = transaction.change_range(name, bounds, |row| {
+    let by_keys = random.below(2) == 0;
+    let keys: Vec<[Value; 1]> = (from..to).map(|id| [id.into()]).collect();
+    let change = |row: Row| {
         let (&id, expected) = seen.next().expect("no more rows than there are");
         assert_eq!(row, *expected);
         let mut new = random_row(random, id);
@@ -129,7 +131,12 @@ fn change_range(
         changed += 1;
         after.insert(id, new.clone());
         RowChange::Update(new)
-    });
+    };
+    let result = if by_keys {
+        transaction.change_many(name, &keys, change)
+    } else {
+        transaction.change_range(name, bounds, change)
+    };
     match result {
         Ok(count) => {
             assert_eq!(count, changed);

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use iolane_store::{Direction, Durability, Error, StoreOptions};
+use iolane_store::data::Value;
+use iolane_store::{Direction, Durability, Error, RowChange, StoreOptions};
 
 use super::run::ending;
 use super::table::TABLE;
@@ -159,12 +160,15 @@ impl Background<'_> {
     /// Gives up where somebody else was first: another round follows.
     fn change(&self, work: &Work<'_>, ids: &[u64], version: u64) -> Result<(), Error> {
         let mut transaction = work.store.begin_bulk();
-        for &id in ids {
-            match transaction.update(TABLE, work.table.row(id, version)) {
-                Err(Error::WriteConflict { .. } | Error::Lock(_)) => return Ok(()),
-                other => other?,
-            };
-        }
+        let keys: Vec<[Value; 1]> = ids.iter().map(|&id| [(id as i64).into()]).collect();
+        let changed = transaction.change_many(TABLE, &keys, |found| match found[0] {
+            Value::Integer(id) => RowChange::Update(work.table.row(id as u64, version)),
+            _ => RowChange::Keep,
+        });
+        match changed {
+            Err(Error::WriteConflict { .. } | Error::Lock(_)) => return Ok(()),
+            other => other?,
+        };
         transaction.commit_with(Durability::Lazy)?;
         self.count(ids.len() as u64);
         Ok(())

@@ -6,7 +6,7 @@ use crate::tree::Direction::{Backward, Forward};
 use crate::txn::locks::LockError;
 use std::ops::Bound;
 
-fn filled(seed: u64) -> System<TestPages> {
+pub(super) fn filled(seed: u64) -> System<TestPages> {
     let system = Rig::new(small(seed)).open();
     system.create_table(&schema()).unwrap();
     let mut begin = Transaction::begin(&system);

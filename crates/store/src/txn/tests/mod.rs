@@ -5,6 +5,7 @@ mod check;
 mod damage;
 mod histories;
 mod lag;
+mod many;
 mod model;
 mod recovery;
 

@@ -107,6 +107,9 @@ fn compare(twin: &mut Twin<'_>, model: &Model) {
     }
     let expected: Vec<Row> = twin.sees.as_ref().unwrap().values().cloned().collect();
     assert_eq!(all(&mut twin.real), expected);
+    let keys: Vec<_> = (0..IDS as i64).map(key).collect();
+    let found = twin.real.get_many("t", &keys).unwrap().into_iter();
+    assert_eq!(found.flatten().collect::<Vec<_>>(), expected);
     if !model.indexed {
         return;
     }
@@ -218,8 +221,9 @@ fn change(number: usize, twin: &mut Twin<'_>, model: &mut Model, random: &mut Ra
     }
 }
 
-/// Changes a range of rows, unless that would wait for another transaction: all
-/// of them, or where one of them cannot be changed, none.
+/// Changes a range of rows, or those with the keys in it, unless that would wait
+/// for another transaction: all of them, or where one of them cannot be changed,
+/// none.
 fn change_range(number: usize, twin: &mut Twin<'_>, model: &mut Model, random: &mut Random) {
     let began = twin.sees.is_some();
     if !began {
@@ -288,12 +292,17 @@ fn change_range(number: usize, twin: &mut Twin<'_>, model: &mut Model, random: &
         }
         return;
     }
+    let by_keys = random.below(2) == 0;
+    let keys: Vec<_> = (from..to).rev().map(key).collect();
     let (from, to) = (key(from), key(to));
     let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
     let mut decisions = decisions.into_iter();
-    let result = twin
-        .real
-        .change_range("t", bounds, |_| decisions.next().unwrap());
+    let change = |_| decisions.next().unwrap();
+    let result = if by_keys {
+        twin.real.change_many("t", &keys, change)
+    } else {
+        twin.real.change_range("t", bounds, change)
+    };
     for id in rows {
         model.rows.insert(id, number);
     }
