@@ -153,12 +153,15 @@ pub fn run(
     };
     let stop = StopFlag::default();
     let cleanups = Cleanups::default();
-    let session = Session::new(
+    let mut session = Session::new(
         stop.clone(),
         cleanups.clone(),
         surroundings.paths,
         surroundings.progress,
     );
+    if surroundings.signals {
+        session.program = std::env::current_exe().ok();
+    }
     let _listener = if surroundings.signals {
         match SignalListener::start(stop, cleanups) {
             Ok(listener) => Some(listener),

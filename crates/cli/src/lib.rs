@@ -20,6 +20,7 @@ pub mod output;
 pub mod processors;
 pub mod session;
 pub mod store;
+pub mod survivor;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod system;

@@ -19,10 +19,17 @@ use iolane_cli::output::progress::Progress;
 use iolane_cli::output::stdout::Stdout;
 use iolane_cli::output::text::Style;
 use iolane_cli::store::{create, dump, load, scan, upkeep};
+use iolane_cli::survivor;
 use iolane_cli::system::SystemPaths;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some((_, rest)) = arguments.get(1..).and_then(<[_]>::split_first)
+        && arguments[1] == survivor::NAME
+    {
+        survivor::survive(rest);
+        return ExitCode::SUCCESS;
+    }
     let mut stdout = Stdout::new();
     let no_color = std::env::var_os("NO_COLOR");
     let style = Style::detect(std::io::stdout().is_terminal(), no_color.as_deref());

@@ -1,5 +1,6 @@
 //! What one run of a command carries along.
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use crate::cleanup::{Cleanups, StopFlag};
@@ -12,6 +13,9 @@ pub struct Session {
     pub cleanups: Cleanups,
     pub paths: SystemPaths,
     pub progress: Progress,
+    /// This program's file, for what must go on when the process is killed. None
+    /// in tests, whose program is another one.
+    pub program: Option<PathBuf>,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -22,6 +26,7 @@ impl Session {
             cleanups,
             paths,
             progress,
+            program: None,
             warnings: Mutex::default(),
         }
     }

@@ -163,12 +163,17 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
-/// Where in the directory a file system is mounted, if one is.
-fn mounted_in(directory: &Path) -> Option<String> {
+/// Where in the directory something is mounted.
+fn mounted_in(directory: &Path) -> Vec<String> {
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
-    let mut places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    let place = places.find(|place| Path::new(place).starts_with(directory));
-    place.map(str::to_owned)
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let within = places.filter(|place| Path::new(place).starts_with(directory));
+    within.map(str::to_owned).collect()
+}
+
+fn is_mounted_in(directory: &Path, name: &str) -> bool {
+    let mounted = mounted_in(directory);
+    mounted.iter().any(|place| place.ends_with(name))
 }
 
 #[test]
@@ -192,25 +197,36 @@ fn a_modelled_disk_is_served_for_the_run() {
         // Nothing but the model makes the first page take so long.
         assert!(runs(&document)[0]["latency_ns"]["max"].as_u64() >= Some(100_000));
     }
-    assert_eq!(mounted_in(directory.path()), None);
+    assert!(mounted_in(directory.path()).is_empty());
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn ctrl_c_leaves_nothing() {
-    interrupted("", |directory| fs::read_dir(directory).unwrap().count() > 0);
+    ended_by("INT", "", |directory| {
+        fs::read_dir(directory).unwrap().count() > 0
+    });
 }
 
 #[test]
 fn ctrl_c_takes_a_modelled_disk_away() {
     // The file system, on the loop device, on the served disk.
-    interrupted("--model constant-100us", |directory| {
-        mounted_in(directory).is_some_and(|place| place.ends_with("files"))
+    ended_by("INT", "--model constant-100us", |directory| {
+        is_mounted_in(directory, "files")
     });
 }
 
+#[test]
+fn a_kill_takes_a_modelled_disk_away() {
+    for begins in ["disk", "files"] {
+        ended_by("KILL", "--model constant-100us", |directory| {
+            is_mounted_in(directory, begins)
+        });
+    }
+}
+
 /// Ends a run when it has come so far, or fails for want of what it needs.
-fn interrupted(option: &str, has_come_so_far: impl Fn(&Path) -> bool) {
+fn ended_by(signal: &str, option: &str, has_come_so_far: impl Fn(&Path) -> bool) {
     let directory = scratch();
     let mut child = iolane(
         directory.path(),
@@ -221,7 +237,8 @@ fn interrupted(option: &str, has_come_so_far: impl Fn(&Path) -> bool) {
     .spawn()
     .unwrap();
     let start = Instant::now();
-    while !has_come_so_far(directory.path()) && start.elapsed() < WAIT_MAX {
+    while !has_come_so_far(directory.path()) {
+        assert!(start.elapsed() < WAIT_MAX, "it does not come so far");
         if child.try_wait().unwrap().and_then(|status| status.code()) == Some(2) {
             skipped("no modelled disk on this machine");
             assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
@@ -230,10 +247,19 @@ fn interrupted(option: &str, has_come_so_far: impl Fn(&Path) -> bool) {
         std::thread::sleep(Duration::from_millis(10));
     }
     let kill = Command::new("sh")
-        .args(["-c", &format!("kill -INT {}", child.id())])
+        .args(["-c", &format!("kill -{signal} {}", child.id())])
         .status();
     assert!(kill.unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(3));
-    assert_eq!(mounted_in(directory.path()), None);
+    if signal == "KILL" {
+        // Another process does it, a moment later.
+        assert_eq!(child.wait().unwrap().code(), None);
+        let start = Instant::now();
+        while fs::read_dir(directory.path()).unwrap().count() > 0 && start.elapsed() < WAIT_MAX {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    } else {
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+    }
+    assert!(mounted_in(directory.path()).is_empty());
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }

@@ -21,6 +21,7 @@ use crate::error::Failure;
 use crate::output::stdout::Stdout;
 use crate::output::units;
 use crate::session::Session;
+use crate::survivor::Survivor;
 
 pub const NAME: &str = "serve";
 pub const ABOUT: &str = "Serve a modelled disk: a file for a loop device, or an NBD socket";
@@ -90,6 +91,16 @@ fn set_up_and_serve(
     mut options: ServerOptions,
     session: &Session,
 ) -> Result<(&'static str, Arc<Server>), Failure> {
+    // Before its transport is measured, too: that mounts a disk.
+    let _survivor = match &arguments.mount {
+        Some(directory) => {
+            clear_stale(directory, session)?;
+            // What is wrong with it is told when it is mounted on.
+            let real = directory.canonicalize().ok();
+            real.map(|mount| Survivor::watch(&mount, None, session))
+        }
+        None => None,
+    };
     options.lead = prepare_lead(arguments, options.usual_latency_ns, session)?;
     let server =
         Server::start(model, medium, &options).map_err(|error| failure::machine(&error))?;
@@ -133,10 +144,7 @@ fn prepare_lead(
     session: &Session,
 ) -> Result<Lead, Failure> {
     let way = match &arguments.mount {
-        Some(directory) => {
-            clear_stale(directory, session)?;
-            Way::Mount(directory)
-        }
+        Some(directory) => Way::Mount(directory),
         None => Way::Nbd,
     };
     lead::choose(arguments.lead, &way, usual_latency_ns, session)

@@ -16,9 +16,10 @@ use super::lead::{self, Way};
 use super::loop_device::LoopDevice;
 use super::{describe, failure, serve};
 use crate::args::disk::{LeadChoice, ModelArgs};
-use crate::cleanup::{Cleanups, Registration};
+use crate::cleanup::Registration;
 use crate::error::Failure;
 use crate::session::Session;
+use crate::survivor::Survivor;
 
 /// What ext4 takes for itself, at most: an eighth and so much.
 const OWN_BYTES: u64 = 96 << 20;
@@ -49,6 +50,7 @@ pub struct Volume {
     _fuse: Fuse,
     _server: Arc<Server>,
     _remove: Registration,
+    _survivor: Survivor,
 }
 
 impl Volume {
@@ -70,7 +72,7 @@ impl Volume {
         let size_bytes = with_own.next_multiple_of(ALIGN_BYTES);
         serve::size(Some(size_bytes), &*built)?;
 
-        let place = Place::make(parent, &session.cleanups)?;
+        let place = Place::make(parent, session)?;
         let file =
             backing::open(&place.backing, size_bytes).map_err(|error| failure::backing(&error))?;
         // Before it is served, as that would only take longer.
@@ -109,6 +111,7 @@ impl Volume {
             _fuse: fuse,
             _server: server,
             _remove: place.remove,
+            _survivor: place.survivor,
         })
     }
 }
@@ -121,10 +124,11 @@ struct Place {
     /// Where its file system is.
     files: PathBuf,
     remove: Registration,
+    survivor: Survivor,
 }
 
 impl Place {
-    fn make(parent: &Path, cleanups: &Cleanups) -> Result<Self, Failure> {
+    fn make(parent: &Path, session: &Session) -> Result<Self, Failure> {
         let own = parent.join(format!("iolane-volume-{}.tmp", std::process::id()));
         let refused = |source| Failure::Output {
             path: own.clone(),
@@ -133,7 +137,7 @@ impl Place {
         fs::create_dir(&own).map_err(refused)?;
         let (backing, served, files) = (own.join("backing"), own.join("disk"), own.join("files"));
         let paths = (own.clone(), backing.clone(), served.clone(), files.clone());
-        let remove = cleanups.register(move || {
+        let remove = session.cleanups.register(move || {
             let (own, backing, served, files) = paths;
             // Bit by bit, as nothing but this may be removed: a mount that
             // could not be taken away is left alone.
@@ -144,11 +148,14 @@ impl Place {
         });
         fs::create_dir(&served).map_err(refused)?;
         fs::create_dir(&files).map_err(refused)?;
+        let real = fs::canonicalize(&own).map_err(refused)?;
+        let survivor = Survivor::watch(&real.join("disk"), Some(&real), session);
         Ok(Self {
             backing,
             served,
             files,
             remove,
+            survivor,
         })
     }
 }

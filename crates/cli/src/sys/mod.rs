@@ -6,6 +6,7 @@ pub mod cpu_clock;
 pub mod file;
 pub mod ioprio;
 pub mod nice;
+pub mod parent;
 pub mod prefix;
 pub mod shared_cache;
 pub mod stdout;

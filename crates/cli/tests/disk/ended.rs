@@ -1,10 +1,13 @@
 //! How a served disk ends, and what it leaves.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
+use iolane_disk::served::fuse::loop_devices_on;
 use iolane_disk::served::nbd;
 
-use super::{Loop, Place, is_mounted, wait};
+use super::{Loop, Place, is_mounted, may_mount, wait};
 
 #[test]
 fn the_server_ends_when_its_mount_is_taken_away() {
@@ -29,11 +32,62 @@ fn the_server_ends_when_its_mount_is_taken_away() {
 }
 
 #[test]
-fn after_a_kill_the_next_server_clears_the_mount() {
+fn after_a_kill_nothing_is_left_of_it() {
     let place = Place::new();
     let Some(serving) = place.serve_mounted(&[]) else {
         return;
     };
+    let Some(device) = Loop::attach(&serving.ready) else {
+        return;
+    };
+    serving.signal("KILL");
+    assert_eq!(serving.end().0.code(), None);
+    wait("the end of the mount", || {
+        (!is_mounted(&place.mount())).then_some(())
+    });
+    wait("the end of the loop device", || {
+        let file = device.attribute("loop/backing_file");
+        file.is_empty().then_some(())
+    });
+}
+
+/// While it measures its own transport a thread of it waits for itself: then it
+/// cannot even end.
+#[test]
+fn a_kill_ends_it_while_it_measures_its_transport() {
+    if !may_mount() {
+        return;
+    }
+    for pause_ms in [0, 100, 300] {
+        let place = Place::new();
+        let mount = place.mount();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_iolane"))
+            .args(place.arguments(&["--mount", mount.to_str().unwrap()]))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait("the mount", || is_mounted(&mount).then_some(()));
+        thread::sleep(Duration::from_millis(pause_ms));
+        child.kill().unwrap();
+        wait("the end of the server", || child.try_wait().unwrap());
+        wait("the end of the mount", || {
+            (!is_mounted(&mount)).then_some(())
+        });
+        let file = mount.join("round-trip");
+        wait("the end of the loop device", || {
+            loop_devices_on(&file).is_empty().then_some(())
+        });
+    }
+}
+
+#[test]
+fn after_a_kill_of_all_the_next_server_clears_the_mount() {
+    let place = Place::new();
+    let Some(serving) = place.serve_mounted(&[]) else {
+        return;
+    };
+    serving.kill_its_survivor();
     serving.signal("KILL");
     assert_eq!(serving.end().0.code(), None);
     assert!(is_mounted(&place.mount()));

@@ -163,6 +163,20 @@ impl Serving {
         assert!(status.unwrap().success());
     }
 
+    /// The process that would take away what it leaves.
+    fn kill_its_survivor(&self) {
+        let id = self.child.as_ref().unwrap().id();
+        let mut survivors = Vec::new();
+        for thread in fs::read_dir(format!("/proc/{id}/task")).unwrap() {
+            let children = thread.unwrap().path().join("children");
+            let children = fs::read_to_string(children).unwrap();
+            survivors.extend(children.split_whitespace().map(str::to_owned));
+        }
+        assert_eq!(survivors.len(), 1, "{survivors:?}");
+        let killed = Command::new("kill").args(["-KILL", &survivors[0]]).status();
+        assert!(killed.unwrap().success());
+    }
+
     /// Gives how it ended, and what it said last.
     fn end(mut self) -> (ExitStatus, String) {
         let mut child = self.child.take().unwrap();

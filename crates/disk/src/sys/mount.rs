@@ -12,6 +12,9 @@ pub enum Unmount {
     WhenUnused,
     /// Out of sight at once, ended when nothing uses it any more.
     Detach,
+    /// Aborts what is under way there, whoever serves it, and then as
+    /// [`WhenUnused`](Self::WhenUnused).
+    Force,
 }
 
 /// Takes away what is mounted at `directory`.
@@ -23,6 +26,7 @@ pub fn unmount(directory: &Path, how: Unmount) -> io::Result<()> {
     let flags = match how {
         Unmount::WhenUnused => libc::UMOUNT_NOFOLLOW,
         Unmount::Detach => libc::UMOUNT_NOFOLLOW | libc::MNT_DETACH,
+        Unmount::Force => libc::UMOUNT_NOFOLLOW | libc::MNT_FORCE,
     };
     // SAFETY: a path that ends with a zero, not kept beyond the call.
     match unsafe { libc::umount2(directory.as_ptr(), flags) } {

@@ -19,6 +19,7 @@ use crate::disk::loop_device::LoopDevice;
 use crate::disk::{failure, serve};
 use crate::error::Failure;
 use crate::session::Session;
+use crate::survivor::Survivor;
 
 /// Requests of one run: two minutes of the fastest way through the kernel.
 const TAKEN_MAX: usize = 4_000_000;
@@ -30,6 +31,7 @@ pub struct Place<'a> {
     usual_latency_ns: u64,
     directory: PathBuf,
     _remove: Registration,
+    _survivor: Survivor,
 }
 
 impl<'a> Place<'a> {
@@ -55,12 +57,15 @@ impl<'a> Place<'a> {
             let _ = std::fs::remove_dir(own);
         });
         std::fs::create_dir(directory.join("mount")).map_err(refused)?;
+        let real = std::fs::canonicalize(&directory).map_err(refused)?;
+        let survivor = Survivor::watch(&real.join("mount"), Some(&real), session);
         Ok(Self {
             options,
             session,
             usual_latency_ns,
             directory,
             _remove: remove,
+            _survivor: survivor,
         })
     }
 

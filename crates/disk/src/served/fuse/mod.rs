@@ -3,4 +3,4 @@
 mod file_system;
 mod mount;
 
-pub use mount::{Fuse, MountError, loop_devices_on, unmount_stale};
+pub use mount::{Fuse, MountError, loop_devices_on, take_away_by_force, unmount_stale};

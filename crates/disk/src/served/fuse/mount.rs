@@ -1,8 +1,9 @@
 //! Mounting, and ending what was mounted.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -234,16 +235,45 @@ pub fn unmount_stale(directory: &Path) -> io::Result<bool> {
     }
 }
 
+/// Takes away the mount of a server that was killed and, as its own threads wait
+/// for it, cannot end: first aborts all that is under way, then what is mounted
+/// from loop devices that stand on it, these, and the mount. Does nothing where
+/// what is there is none of ours. Says whether nothing is there any more: what
+/// others still use goes when they let go of it.
+///
+/// `directory` is a path without symbolic links: nothing may look at it.
+pub fn take_away_by_force(directory: &Path) -> bool {
+    let devices = loop_devices_where(|backing| backing.starts_with(directory));
+    if mounted_by_us(directory) {
+        let _ = unmount(directory, Unmount::Force);
+    }
+    for device in devices {
+        for place in mounts_of(device.as_os_str().as_bytes()) {
+            let _ = unmount(&place, Unmount::Detach);
+        }
+        let _ = quiet(Command::new("losetup").arg("--detach").arg(device)).status();
+    }
+    if mounted_by_us(directory) {
+        let _ = unmount(directory, Unmount::Detach);
+    }
+    !mounted_by_us(directory)
+        && loop_devices_where(|backing| backing.starts_with(directory)).is_empty()
+}
+
 fn mounted_by_us(directory: &Path) -> bool {
-    let Ok(mounts) = fs::read("/proc/self/mounts") else {
-        return false;
-    };
-    mounts.split(|&byte| byte == b'\n').any(|line| {
+    mounts_of(SOURCE.as_bytes()).contains(&directory.to_owned())
+}
+
+/// Where something from `source` is mounted.
+fn mounts_of(source: &[u8]) -> Vec<PathBuf> {
+    let mounts = fs::read("/proc/self/mounts").unwrap_or_default();
+    let lines = mounts.split(|&byte| byte == b'\n');
+    let places = lines.filter_map(|line| {
         let mut fields = line.split(|&byte| byte == b' ');
-        let (source, place) = (fields.next(), fields.next());
-        source == Some(SOURCE.as_bytes())
-            && place.map(unescaped).as_deref() == Some(directory.as_os_str().as_bytes())
-    })
+        let (from, place) = (fields.next()?, fields.next()?);
+        (from == source).then(|| PathBuf::from(OsString::from_vec(unescaped(place))))
+    });
+    places.collect()
 }
 
 /// proc(5): white space and backslashes are written as `\040` and the like.
@@ -263,12 +293,17 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
 
 /// Loop devices that stand on `file`, such as `/dev/loop0`.
 pub fn loop_devices_on(file: &Path) -> Vec<PathBuf> {
+    loop_devices_where(|backing| backing == file)
+}
+
+fn loop_devices_where(is_one: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let Ok(blocks) = fs::read_dir("/sys/block") else {
         return Vec::new();
     };
     let on_file = |entry: &fs::DirEntry| {
         let backing = fs::read(entry.path().join("loop/backing_file")).unwrap_or_default();
-        backing.strip_suffix(b"\n") == Some(file.as_os_str().as_bytes())
+        let backing = backing.strip_suffix(b"\n");
+        backing.is_some_and(|backing| is_one(Path::new(OsStr::from_bytes(backing))))
     };
     let mut devices: Vec<PathBuf> = blocks
         .flatten()
