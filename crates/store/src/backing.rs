@@ -3,7 +3,7 @@
 use crate::access::{Pages, PagesError};
 use crate::ids::{Lsn, SegmentId};
 use crate::page_store::PageStore;
-use crate::space::SYSTEM_SPACE;
+use crate::space::{SYSTEM_SPACE, Unusable};
 use crate::txn::Error;
 use crate::unlogged::NewPages;
 
@@ -36,8 +36,13 @@ pub trait Backing: Pages {
     /// The system refuses.
     fn drop_space(&self, space: u32) -> Result<(), Error>;
 
-    /// Tablespaces that there are, but for the system's.
+    /// Tablespaces that there are and can be used, but for the system's.
     fn spaces(&self) -> Vec<u32>;
+
+    /// Tablespaces that can only be dropped, as their own pages are damaged.
+    fn unusable(&self) -> Vec<Unusable> {
+        Vec::new()
+    }
 
     /// Makes a segment without pages.
     ///
@@ -91,6 +96,10 @@ impl Backing for PageStore {
         all.map(|space| space.space)
             .filter(|&space| space != SYSTEM_SPACE)
             .collect()
+    }
+
+    fn unusable(&self) -> Vec<Unusable> {
+        PageStore::unusable(self)
     }
 
     fn create_segment(&self, space: u32) -> Result<SegmentId, PagesError> {

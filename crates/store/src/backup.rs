@@ -27,7 +27,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Files`]: there is something at `path`, or the system refuses;
-    /// [`Error::Pages`] when rows cannot be read or written. What was copied
+    /// [`Error::Pages`] when rows cannot be read or written;
+    /// [`Error::DamagedTable`] when a table cannot be used. What was copied
     /// by then is removed.
     pub fn backup(&self, path: impl AsRef<Path>, options: &StoreOptions) -> Result<u64, Error> {
         self.backup_while(path, options, &|| true)
@@ -59,6 +60,10 @@ impl Store {
             }));
         }
         let failed = |source| Error::Files(StoreError::system(&part, source));
+        // A copy without them would look whole.
+        if let Some(damaged) = self.damaged_tables().into_iter().next() {
+            return Err(damaged.into());
+        }
         // Also what makes the copy: its log alone is many writes.
         let _acting = acting_as(Role::Backup);
         let copied = Store::create(&part, options).and_then(|made| {

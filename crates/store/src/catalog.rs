@@ -6,7 +6,13 @@
 //! tree: so making it ends with one mini-transaction, and dropping it begins
 //! with one. Tablespaces that no name leads to are dropped when the store is
 //! opened.
+//!
+//! A table whose description cannot be read is damaged: it keeps its name and
+//! its tablespace, and whoever wants to use it is told why that cannot be. All
+//! others are as they were. It may become readable again, so nothing that it
+//! needs is passed over: see [`System::open`].
 
+use crate::access::{Pages, PagesError};
 use crate::backing::Backing;
 use crate::data::TableSchema;
 use crate::ids::{Lsn, SegmentId};
@@ -19,12 +25,14 @@ use crate::tree::{Decision, Direction, ModifyError, Reserve, Tree};
 use crate::txn::Error;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// Bytes of a record of the catalogue.
 const RECORD_BYTES: usize = 16;
+/// Why a table without a tablespace is damaged.
+const MISSING: &str = "its file is missing";
 /// References that the catalogue itself has to each table.
 const OWN_REFERENCES: usize = 2;
 
@@ -32,6 +40,32 @@ const OWN_REFERENCES: usize = 2;
 struct Tables {
     by_name: BTreeMap<String, Arc<Table>>,
     by_id: HashMap<u64, Arc<Table>>,
+    damaged: BTreeMap<String, Damaged>,
+}
+
+/// A table whose description cannot be read.
+struct Damaged {
+    space: u32,
+    reason: String,
+}
+
+/// A table that is there and cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DamagedTable {
+    /// Its name.
+    pub name: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl From<DamagedTable> for Error {
+    fn from(table: DamagedTable) -> Error {
+        Error::DamagedTable {
+            table: table.name,
+            reason: table.reason,
+        }
+    }
 }
 
 impl Tables {
@@ -44,6 +78,80 @@ impl Tables {
         self.by_id.remove(&table.id);
         self.by_name.remove(table.name());
     }
+
+    /// Why there is no such table that could be used.
+    fn missing(&self, name: &str) -> Error {
+        match self.damaged.get(name) {
+            Some(damaged) => damaged.named(name).into(),
+            None => Error::UnknownTable(name.to_owned()),
+        }
+    }
+}
+
+impl Damaged {
+    fn named(&self, name: &str) -> DamagedTable {
+        DamagedTable {
+            name: name.to_owned(),
+            reason: self.reason.clone(),
+        }
+    }
+}
+
+/// What the tree has of a table.
+struct Entry<'a> {
+    name: &'a str,
+    space: u32,
+    /// Segment of its long values, the description among them.
+    segment: u32,
+    described: OverflowRef,
+}
+
+impl<'a> Entry<'a> {
+    fn decode(name: &'a [u8], value: &[u8]) -> Result<Entry<'a>, Error> {
+        let damaged = |reason: &str| {
+            let name = String::from_utf8_lossy(name);
+            Error::DamagedCatalogue(format!("table {name}: {reason}"))
+        };
+        let Some((head, reference)) = value
+            .split_last_chunk()
+            .filter(|_| value.len() == RECORD_BYTES)
+        else {
+            return Err(damaged("its record has another length"));
+        };
+        Ok(Entry {
+            name: std::str::from_utf8(name).map_err(|error| damaged(&error.to_string()))?,
+            space: get_u32(head, 0),
+            segment: get_u32(head, 4),
+            described: OverflowRef::from_bytes(*reference),
+        })
+    }
+
+    /// The table, or why it is damaged.
+    ///
+    /// # Errors
+    /// Those that say nothing of the table.
+    fn table<B: Backing>(&self, backing: &B) -> Result<Result<Table, String>, Error> {
+        if !backing.spaces().contains(&self.space) {
+            let mut unusable = backing.unusable().into_iter();
+            let found = unusable.find(|unusable| unusable.space == self.space);
+            return Ok(Err(found.map_or(MISSING.to_owned(), |it| it.reason)));
+        }
+        let mut json = Vec::new();
+        let read = description(self.space, self.segment).read(backing, self.described, &mut json);
+        match read.map_err(Error::from) {
+            Ok(()) => {}
+            Err(error) if error.is_damage() => return Ok(Err(error.to_string())),
+            Err(error) => return Err(error),
+        }
+        let record: TableRecord = match serde_json::from_slice(&json) {
+            Ok(record) => record,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        if record.space != self.space || record.schema.name != self.name {
+            return Ok(Err("its description is of another one".to_owned()));
+        }
+        Ok(Table::new(record).map_err(|error| error.to_string()))
+    }
 }
 
 /// Where the description of a table is read from.
@@ -52,6 +160,44 @@ fn description(space: u32, number: u32) -> Overflow {
         segment: SegmentId { space, number },
         owner: CATALOGUE_OWNER,
     }
+}
+
+/// Calls `with` for each table that the tree has.
+fn for_each<P: Pages>(
+    pages: &P,
+    tree: &Tree,
+    mut with: impl FnMut(Entry<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut cursor = tree.cursor(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
+    while let Some((name, value)) = cursor.next(pages)? {
+        with(Entry::decode(name, value)?)?;
+    }
+    Ok(())
+}
+
+/// Whether none of the tablespaces whose changes redo has passed over, as their
+/// files are missing, is a table's. While the log has these, the file can be put
+/// back; later it would be as it was before them, and nobody would know.
+///
+/// # Errors
+/// [`Error::DamagedCatalogue`].
+pub(crate) fn expect_dropped<P: Pages>(
+    pages: &P,
+    tree: &Tree,
+    passed_over: &BTreeSet<u32>,
+) -> Result<(), Error> {
+    if passed_over.is_empty() {
+        return Ok(());
+    }
+    for_each(pages, tree, |entry| {
+        if passed_over.contains(&entry.space) {
+            let name = entry.name;
+            return Err(Error::DamagedCatalogue(format!(
+                "table {name}: {MISSING}, and the log has changes of it"
+            )));
+        }
+        Ok(())
+    })
 }
 
 /// All tables of a store.
@@ -66,35 +212,17 @@ impl Catalog {
     /// Reads what there is.
     pub(crate) fn load<B: Backing>(backing: &B, tree: Tree) -> Result<Catalog, Error> {
         let mut tables = Tables::default();
-        let mut cursor = tree.cursor(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
-        while let Some((name, value)) = cursor.next(backing)? {
-            let damaged = |reason: &str| {
-                let name = String::from_utf8_lossy(name);
-                Error::DamagedCatalogue(format!("table {name}: {reason}"))
-            };
-            let Some((head, reference)) = value
-                .split_last_chunk()
-                .filter(|_| value.len() == RECORD_BYTES)
-            else {
-                return Err(damaged("its record has another length"));
-            };
-            let space = get_u32(head, 0);
-            if !backing.spaces().contains(&space) {
-                return Err(damaged("its file is missing"));
+        for_each(backing, &tree, |entry| {
+            match entry.table(backing)? {
+                Ok(table) => tables.add(Arc::new(table)),
+                Err(reason) => {
+                    let space = entry.space;
+                    let damaged = Damaged { space, reason };
+                    tables.damaged.insert(entry.name.to_owned(), damaged);
+                }
             }
-            let mut json = Vec::new();
-            description(space, get_u32(head, 4)).read(
-                backing,
-                OverflowRef::from_bytes(*reference),
-                &mut json,
-            )?;
-            let record: TableRecord =
-                serde_json::from_slice(&json).map_err(|error| damaged(&error.to_string()))?;
-            if record.space != space || record.schema.name.as_bytes() != name {
-                return Err(damaged("its description is of another one"));
-            }
-            tables.add(Arc::new(Table::new(record)?));
-        }
+            Ok(())
+        })?;
         Ok(Catalog {
             tree,
             tables: RwLock::new(tables),
@@ -111,17 +239,39 @@ impl Catalog {
     pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>, Error> {
         let tables = self.tables.read();
         let found = tables.by_name.get(name).map(Arc::clone);
-        found.ok_or_else(|| Error::UnknownTable(name.to_owned()))
+        found.ok_or_else(|| tables.missing(name))
     }
 
-    /// The table with a number, as undo records name it.
-    pub(crate) fn by_id(&self, id: u64) -> Result<Arc<Table>, Error> {
+    /// The table with a number, as undo records name it. `None` if it was
+    /// dropped: undo of damaged ones is left alone.
+    pub(crate) fn by_id(&self, id: u64) -> Option<Arc<Table>> {
         let tables = self.tables.read();
-        let found = tables.by_id.get(&id).map(Arc::clone);
-        found.ok_or_else(|| Error::UnknownTable(format!("number {id}")))
+        tables.by_id.get(&id).map(Arc::clone)
     }
 
-    /// All tables in the order of their names.
+    /// Whether the tables that `speaks_of` gives, by their numbers, may have a
+    /// damaged one among them. Such a one does not say which number it has; those
+    /// that are not known may also have been dropped.
+    pub(crate) fn may_need_damaged(
+        &self,
+        speaks_of: impl FnOnce() -> Result<BTreeSet<u64>, PagesError>,
+    ) -> Result<bool, PagesError> {
+        let tables = self.tables.read();
+        if tables.damaged.is_empty() {
+            return Ok(false);
+        }
+        let ids = speaks_of()?;
+        Ok(ids.iter().any(|id| !tables.by_id.contains_key(id)))
+    }
+
+    /// The damaged tables, in the order of their names.
+    pub(crate) fn damaged(&self) -> Vec<DamagedTable> {
+        let tables = self.tables.read();
+        let damaged = tables.damaged.iter();
+        damaged.map(|(name, damaged)| damaged.named(name)).collect()
+    }
+
+    /// All tables that can be used, in the order of their names.
     pub(crate) fn all(&self) -> Vec<Arc<Table>> {
         self.tables
             .read()
@@ -131,10 +281,12 @@ impl Catalog {
             .collect()
     }
 
-    /// Tablespaces of all tables.
+    /// Tablespaces of all tables, the damaged ones among them.
     pub(crate) fn spaces(&self) -> HashSet<u32> {
         let tables = self.tables.read();
-        tables.by_id.values().map(|table| table.space).collect()
+        let damaged = tables.damaged.values().map(|damaged| damaged.space);
+        let usable = tables.by_id.values().map(|table| table.space);
+        usable.chain(damaged).collect()
     }
 }
 
@@ -143,8 +295,10 @@ impl<B: Backing> System<B> {
     pub(crate) fn create_table(&self, schema: &TableSchema) -> Result<(), Error> {
         schema.validate()?;
         let _one_at_a_time = self.catalog.changing.lock();
-        if self.catalog.table(&schema.name).is_ok() {
-            return Err(Error::TableExists(schema.name.clone()));
+        match self.catalog.table(&schema.name) {
+            Err(Error::UnknownTable(_)) => {}
+            Err(damaged) => return Err(damaged),
+            Ok(_) => return Err(Error::TableExists(schema.name.clone())),
         }
         let table = self.build_table(schema, |_| Ok(()))?;
         self.catalog.tables.write().add(Arc::new(table));
@@ -224,7 +378,8 @@ impl<B: Backing> System<B> {
         Ok((table, value))
     }
 
-    /// The pages with a table's description, for a check.
+    /// The pages with a table's description, for a check. They are read: the
+    /// store could not open the table without them.
     pub(crate) fn description_pages(&self, table: &Table) -> Result<Vec<u32>, Error> {
         let name = table.name().as_bytes();
         let record = self.catalog.tree.get(&self.backing, name, |value| {
@@ -235,6 +390,7 @@ impl<B: Backing> System<B> {
             return Ok(Vec::new());
         };
         let described = description(table.space, table.long.segment.number);
+        described.read(&self.backing, value, &mut Vec::new())?;
         let pages = described.pages_of(&self.backing, value)?;
         let all = pages.lists.iter().chain(&pages.data);
         Ok(all.map(|page| page.page).collect())
@@ -263,22 +419,44 @@ impl<B: Backing> System<B> {
     pub(crate) fn drop_table(&self, name: &str) -> Result<(), Error> {
         let _one_at_a_time = self.catalog.changing.lock();
         let _not_purged = self.purge.keep_out();
+        let damaged = self.catalog.tables.write().damaged.remove(name);
+        if let Some(damaged) = damaged {
+            return self.drop_damaged(name, damaged);
+        }
         let table = self.take_unused(name)?;
-        let gone = self
-            .enter(name, None)
-            .and_then(|lsn| Ok(self.backing.make_durable(lsn)?));
-        if let Err(error) = gone {
+        if let Err(error) = self.take_name(name) {
             self.catalog.tables.write().add(table);
             return Err(error);
         }
         self.backing.drop_space(table.space)
     }
 
+    /// Drops a table that nobody could use: its record says where it is.
+    fn drop_damaged(&self, name: &str, damaged: Damaged) -> Result<(), Error> {
+        if let Err(error) = self.take_name(name) {
+            let mut tables = self.catalog.tables.write();
+            tables.damaged.insert(name.to_owned(), damaged);
+            return Err(error);
+        }
+        let unusable = self.backing.unusable().into_iter();
+        let mut all = unusable.map(|it| it.space).chain(self.backing.spaces());
+        if all.any(|space| space == damaged.space) {
+            self.backing.drop_space(damaged.space)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a table's record out of the catalogue for good.
+    fn take_name(&self, name: &str) -> Result<(), Error> {
+        let lsn = self.enter(name, None)?;
+        Ok(self.backing.make_durable(lsn)?)
+    }
+
     /// Takes a table that no transaction uses out of the catalogue in memory.
     fn take_unused(&self, name: &str) -> Result<Arc<Table>, Error> {
         let mut tables = self.catalog.tables.write();
         let Some(table) = tables.by_name.get(name).map(Arc::clone) else {
-            return Err(Error::UnknownTable(name.to_owned()));
+            return Err(tables.missing(name));
         };
         if Arc::strong_count(&table) > OWN_REFERENCES + 1 {
             return Err(Error::TableInUse(name.to_owned()));

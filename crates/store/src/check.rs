@@ -70,6 +70,21 @@ impl<B: Backing> System<B> {
         let segments = [catalogue.branch_segment, catalogue.leaf_segment];
         let segments = segments.into_iter().chain([self.slots.segment()]);
         self.at_rest(|| self.compare_space(segments, &mut report));
+        for table in self.catalog.damaged() {
+            report.tables += 1;
+            report.note(&format!("table {}", table.name), table.reason);
+        }
+        let known = self.catalog.spaces();
+        for unusable in self.backing.unusable() {
+            if !known.contains(&unusable.space) {
+                let what = format!("no table leads to it: {}; remove it", unusable.reason);
+                report.note(&format!("tablespace {}", unusable.space), what);
+            }
+        }
+        for trx in &self.unfinished {
+            let what = "it is not rolled back, as it may have changed a damaged table";
+            report.note(&format!("transaction {trx}"), what);
+        }
         for table in self.catalog.all() {
             report.tables += 1;
             self.check_table(&table, go_on, &mut report)?;

@@ -57,6 +57,7 @@ mod undo;
 mod unlogged;
 mod waits;
 
+pub use catalog::DamagedTable;
 pub use check::{CheckReport, Finding};
 pub use error::StoreError;
 pub use flush::{CheckpointReport, FlushStatistics};

@@ -21,7 +21,7 @@ use crate::policy::Role;
 use crate::pool::{Pool, PoolStatistics, SharedPage, Stamp};
 use crate::recovery::{RecoveryProgress, RecoveryReport};
 use crate::space::layout::GROUP_PAGES;
-use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics};
+use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics, Unusable};
 use crate::stream::{ReadAhead, StreamStatistics, acting_as, role_of};
 use crate::torn::TornProtection;
 use crate::unlogged::UnloggedPages;
@@ -204,6 +204,23 @@ impl PageStore {
         options: &PageStoreOptions,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(PageStore, RecoveryReport), StoreError> {
+        let (opened, report) =
+            PageStore::open_to_look(engine, directory, options, false, progress)?;
+        opened.allow_checkpoints();
+        Ok((opened, report))
+    }
+
+    /// The same, but the log stays as it is until checkpoints are allowed: it
+    /// can be opened again from the same position. With `past_damage`
+    /// tablespaces whose own pages are damaged are [set aside](Self::unusable),
+    /// unless redo needs such a page.
+    pub(crate) fn open_to_look(
+        engine: Arc<Engine>,
+        directory: &Path,
+        options: &PageStoreOptions,
+        past_damage: bool,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(PageStore, RecoveryReport), StoreError> {
         let area = open_doublewrite(&engine, directory, None, true)?;
         // Written once, so never torn: the place to learn the page size from.
         let (page_bytes, store) = identity(&area)?;
@@ -230,6 +247,7 @@ impl PageStore {
             page_bytes,
             store,
             &doublewrite,
+            past_damage,
         )?;
         if !found.iter().any(|found| found.space == SYSTEM_SPACE) {
             let path = space::space_file(directory, SYSTEM_NAME);
@@ -257,10 +275,19 @@ impl PageStore {
         let mut report = opened.core.redo(scan, progress)?;
         report.restored = restored;
         for found in found {
-            opened.core.open_space(found.space, found.name)?;
+            opened.core.open_found(found, past_damage)?;
         }
-        opened.core.allow_checkpoints();
         Ok((opened, report))
+    }
+
+    /// The tablespaces that were set aside.
+    pub(crate) fn unusable(&self) -> Vec<Unusable> {
+        let unusable = self.core.spaces.unusable.lock();
+        unusable.values().cloned().collect()
+    }
+
+    pub(crate) fn allow_checkpoints(&self) {
+        self.core.allow_checkpoints();
     }
 
     /// Writes everything that is changed, takes a checkpoint and ends.

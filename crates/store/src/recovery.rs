@@ -15,7 +15,7 @@ use crate::page::{Op, header};
 use crate::policy::Role;
 use crate::space::layout::{HEADER_PAGE, at};
 use crate::stream::{BEGIN_EXTENTS, Offered, PageStream, ReadAhead};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Records are taken together up to so many bytes.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -48,6 +48,8 @@ pub struct RecoveryReport {
     pub present: u64,
     /// Changes of tablespaces that have been dropped.
     pub dropped: u64,
+    /// The tablespaces of these.
+    pub(crate) passed_over: BTreeSet<u32>,
     /// Pages whose writing a crash had cut short, brought back from copies.
     pub restored: u64,
 }
@@ -191,6 +193,7 @@ impl Core {
             let count = changes.len() as u64;
             let Some(file) = self.pool.files.get(id.space) else {
                 report.dropped += count;
+                report.passed_over.insert(id.space);
                 continue;
             };
             if let Some(pages) = grown_to(id, changes) {

@@ -3,12 +3,14 @@
 use crate::access::Pages;
 use crate::attempt::until_loaded;
 use crate::backing::Backing;
+use crate::catalog::{DamagedTable, expect_dropped};
 use crate::check::CheckReport;
 use crate::data::{Row, TableSchema};
 use crate::error::StoreError;
 use crate::flush::CheckpointReport;
 use crate::ids::{Lsn, PageId};
 use crate::ledger::Ledger;
+use crate::master::Master;
 use crate::names::DirectoryLock;
 use crate::page::header::{self, PageKind};
 use crate::page_store::{PageStore, PageStoreOptions, PageStoreStatistics};
@@ -222,6 +224,8 @@ impl Store {
     /// [`Error::Files`]: it is open elsewhere ([`StoreError::Locked`]); files
     /// that are missing, foreign ([`StoreError::Foreign`]), of a newer version
     /// ([`StoreError::Version`]), damaged without a copy; what the system says.
+    /// [`Error::DamagedCatalogue`]. A table whose description cannot be read is
+    /// no error: see [`damaged_tables`](Self::damaged_tables).
     pub fn open(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Store, Error> {
         Store::open_with(path, options, &mut |_| {})
     }
@@ -239,21 +243,27 @@ impl Store {
         let engine = options.engine(path)?;
         let lock = options.lock(path)?;
         let _reads = acting_as(Role::Recovery);
-        let (pages, report) = PageStore::open(engine, path, &options.pages, progress)?;
+        let (pages, report) =
+            PageStore::open_to_look(engine, path, &options.pages, true, progress)?;
         // It may have been stopped while it was being made.
         let master = until_loaded(&pages, || {
             let page = pages.shared(MASTER)?;
             Ok(header::kind(&page))
         })?;
         if master == Some(PageKind::Unused) {
-            if !Backing::spaces(&pages).is_empty() {
+            if !(Backing::spaces(&pages).is_empty() && pages.unusable().is_empty()) {
                 return Err(Error::Files(StoreError::Damaged {
                     path: path.to_owned(),
                     reason: "there are tables, but their catalogue is gone: restore a backup"
                         .to_owned(),
                 }));
             }
+            pages.allow_checkpoints();
             make_master(&pages)?;
+        } else {
+            let catalogue = Master { page: MASTER }.read(&pages)?.catalogue;
+            expect_dropped(&pages, &catalogue, &report.passed_over)?;
+            pages.allow_checkpoints();
         }
         Store::start(options, pages, report, lock)
     }
@@ -308,12 +318,14 @@ impl Store {
     /// transaction: all see it at once.
     ///
     /// # Errors
-    /// [`Error::TableExists`], [`Error::Schema`], and those of files and pages.
+    /// [`Error::TableExists`], or [`Error::DamagedTable`] of that name;
+    /// [`Error::Schema`], and those of files and pages.
     pub fn create_table(&self, schema: &TableSchema) -> Result<(), Error> {
         self.system.create_table(schema)
     }
 
-    /// Drops a table with all its rows, for good when this returns.
+    /// Drops a table with all its rows, for good when this returns; also a
+    /// damaged one.
     ///
     /// # Errors
     /// [`Error::UnknownTable`], [`Error::TableInUse`], and those of files and
@@ -337,10 +349,17 @@ impl Store {
         self.system.bulk_load(table, rows, 0)
     }
 
-    /// The tables, in the order of their names.
+    /// The tables that can be used, in the order of their names.
     pub fn tables(&self) -> Vec<TableSchema> {
         let tables = self.system.catalog.all();
         tables.iter().map(|table| table.schema.clone()).collect()
+    }
+
+    /// The tables that are there and cannot be used, in the order of their names:
+    /// their descriptions could not be read when the store was opened. Using one
+    /// is an [`Error::DamagedTable`]; it can be [dropped](Self::drop_table).
+    pub fn damaged_tables(&self) -> Vec<DamagedTable> {
+        self.system.catalog.damaged()
     }
 
     /// The tablespace of a table: what its file has, and what is in use.

@@ -6,8 +6,9 @@ use crate::ids::{Lsn, PageId};
 use crate::master::{Master, slots_max};
 use crate::txn::locks::LockTable;
 use crate::txn::{Durability, EntryLocks, Error, Purge, Views};
-use crate::undo::{Slot, Slots, read_header};
+use crate::undo::{Slot, Slots, read_header, tables_of};
 use parking_lot::RwLock;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -50,6 +51,10 @@ pub(crate) struct System<B> {
     /// while holding it.
     pub(crate) gate: RwLock<()>,
     pub(crate) counters: Counters,
+    /// Transactions that were not rolled back when the store was opened, as they
+    /// may have changed a damaged table. They are active, without locks:
+    /// what they have changed is neither seen nor changed by anybody.
+    pub(crate) unfinished: BTreeSet<u64>,
     /// End of the last commit's record.
     pub(crate) last_commit: AtomicU64,
 }
@@ -75,6 +80,11 @@ impl<B: Backing> System<B> {
 
     /// Takes up what is in the pages: rolls back whoever had not committed, and
     /// drops what belongs to nobody.
+    ///
+    /// Slots whose undo may be of a damaged table stay as they are until the store
+    /// is opened without it: what is in them is neither undone nor purged, and
+    /// nobody writes to them. So a table that becomes readable again shows nothing
+    /// that was not committed, and nothing of it is lost.
     pub(crate) fn open(
         backing: B,
         master: PageId,
@@ -82,31 +92,44 @@ impl<B: Backing> System<B> {
     ) -> Result<(System<B>, Opened), Error> {
         let master = Master { page: master };
         let says = master.read(&backing)?;
-        let slots_max = slots_max(backing.page_bytes()) as u32;
-        let undo_slots = options
-            .undo_slots
-            .max(says.slots.len() as u32)
-            .clamp(1, slots_max);
-        let slots = Slots::new(master, says.undo, undo_slots);
-        let purge = Purge::new(options.purge_lag_bytes);
-        let mut found: Vec<(Slot, u64)> = Vec::with_capacity(says.slots.len());
+        let catalog = Catalog::load(&backing, says.catalogue)?;
+        let mut found: Vec<(u32, PageId, u64)> = Vec::with_capacity(says.slots.len());
+        let mut left_alone = 0;
+        let mut unfinished = BTreeSet::new();
         for (number, &header) in says.slots.iter().enumerate() {
             let active = read_header(&backing, header)?.active;
-            let mut slot = slots.adopt(&backing, number as u32, header)?;
-            purge.adopt(&backing, &mut slot)?;
-            found.push((slot, active));
+            if catalog.may_need_damaged(|| tables_of(&backing, header))? {
+                left_alone += 1;
+                unfinished.extend((active != 0).then_some(active));
+            } else {
+                found.push((number as u32, header, active));
+            }
         }
-        let active = found
-            .iter()
-            .map(|&(_, active)| active)
-            .filter(|&trx| trx != 0);
+        // Whoever writes has as many slots as ever.
+        let slots_max = slots_max(backing.page_bytes()) as u32 - left_alone;
+        let undo_slots = options
+            .undo_slots
+            .max(found.len() as u32)
+            .max(1)
+            .min(slots_max);
+        let slots = Slots::new(master, says.undo, undo_slots);
+        let purge = Purge::new(options.purge_lag_bytes);
+        let mut owned: Vec<(Slot, u64)> = Vec::with_capacity(found.len());
+        for (number, header, active) in found {
+            let mut slot = slots.adopt(&backing, number, header)?;
+            purge.adopt(&backing, &mut slot)?;
+            owned.push((slot, active));
+        }
+        let active = owned.iter().map(|&(_, active)| active);
+        let active = active.filter(|&trx| trx != 0).chain(unfinished.clone());
         let system = System {
             views: Views::new(master, says.numbers, active),
-            catalog: Catalog::load(&backing, says.catalogue)?,
+            catalog,
             locks: LockTable::new(options.locks_max),
             entries: EntryLocks::default(),
             gate: RwLock::new(()),
             counters: Counters::default(),
+            unfinished,
             last_commit: AtomicU64::new(0),
             backing,
             options,
@@ -118,7 +141,7 @@ impl<B: Backing> System<B> {
             spaces_dropped: system.drop_unknown_spaces()?,
             ..Opened::default()
         };
-        for (slot, active) in found {
+        for (slot, active) in owned {
             if active == 0 {
                 system.slots.give_back(slot);
             } else {
@@ -129,11 +152,14 @@ impl<B: Backing> System<B> {
         Ok((system, opened))
     }
 
-    /// Drops tablespaces of tables that were being made or dropped.
+    /// Drops tablespaces of tables that were being made or dropped. A file that
+    /// may not be this store's is left alone, and told by [checks](Self::check).
     fn drop_unknown_spaces(&self) -> Result<u32, Error> {
         let known = self.catalog.spaces();
         let mut dropped = 0;
-        for space in self.backing.spaces() {
+        let unusable = self.backing.unusable().into_iter();
+        let unusable = unusable.filter(|it| it.is_own).map(|it| it.space);
+        for space in self.backing.spaces().into_iter().chain(unusable) {
             if !known.contains(&space) {
                 self.backing.drop_space(space)?;
                 dropped += 1;

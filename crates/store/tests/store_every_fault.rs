@@ -68,7 +68,7 @@ fn has_failed(error: &Error) -> bool {
 /// that what is there is wrong.
 fn is_due(error: &Error) -> bool {
     match error {
-        Error::Pages(_) => true,
+        Error::Pages(_) | Error::DamagedTable { .. } => true,
         Error::Files(error) => matches!(
             error,
             StoreError::Io(_)

@@ -33,6 +33,7 @@ fn is_due(error: &Error) -> bool {
             | Error::Files(_)
             | Error::Tree(_)
             | Error::Overflow(_)
+            | Error::DamagedTable { .. }
             | Error::DamagedCatalogue(_)
     )
 }

@@ -90,11 +90,12 @@ fn what_is_not_below_a_damaged_page_can_be_read_from_either_end() {
         file.write_at(&[0x5a; 64], (page * PAGE + 2000) as u64, Level::Normal)
             .unwrap();
         drop((file, engine));
-        let Ok(store) = Store::open(DIRECTORY, &options(&disk, &arena)) else {
+        let store = Store::open(DIRECTORY, &options(&disk, &arena)).unwrap();
+        if !store.damaged_tables().is_empty() {
             // It describes the file or the table.
             assert!(page < 5, "page {page}");
             continue;
-        };
+        }
         let (forward, passed) = walk(&store, Direction::Forward);
         let (mut backward, passed_back) = walk(&store, Direction::Backward);
         backward.reverse();

@@ -269,8 +269,8 @@ pub struct DumpArgs {
     /// Tables to dump [default: all]
     #[arg(value_name = "TABLE")]
     pub tables: Vec<String>,
-    /// Leave out rows on damaged pages, say between which others they were, and end with exit code
-    /// 3; without it the dump ends at the first
+    /// Leave out rows on damaged pages, say between which others they were, and tables whose
+    /// description is damaged, and end with exit code 3; without it the dump ends at the first
     #[arg(long)]
     pub skip_damaged: bool,
 }

@@ -49,6 +49,10 @@ pub fn create(arguments: CreateArgs, session: &Session) -> Result<String, Failur
             taken.name.clone(),
         )));
     }
+    let mut damaged = store.damaged_tables().into_iter();
+    if let Some(taken) = damaged.find(|table| schemas.iter().any(|it| it.name == table.name)) {
+        return Err(failure(&taken.into()));
+    }
     for schema in &schemas {
         open::go_on(session)?;
         let made = store.create_table(schema);

@@ -1,7 +1,7 @@
 //! `iolane store dump`: everything as JSON lines.
 
 use iolane_store::data::{Row, TableSchema};
-use iolane_store::{Direction, Error, Transaction};
+use iolane_store::{DamagedTable, Direction, Error, Store, Transaction};
 use serde::{Deserialize, Serialize};
 
 use super::failure::{failure, find_table};
@@ -39,20 +39,15 @@ pub enum Mark {
 /// What the store says, or standard output.
 pub fn dump(arguments: DumpArgs, session: &Session) -> Result<String, Failure> {
     let store = open::open(&arguments.open, session)?;
-    let tables = if arguments.tables.is_empty() {
-        store.tables()
-    } else {
-        let tables = arguments.tables.iter();
-        let tables = tables.map(|name| find_table(&store, name));
-        tables.collect::<Result<Vec<TableSchema>, Failure>>()?
-    };
-    let mut lines = Lines::to_stdout();
-    let mut transaction = store.begin();
     let mut gaps = Gaps {
         allowed: arguments.skip_damaged,
         told: 0,
+        tables: 0,
         session,
     };
+    let tables = choose(&store, &arguments.tables, &mut gaps)?;
+    let mut lines = Lines::to_stdout();
+    let mut transaction = store.begin();
     if write_all(&mut transaction, tables, &mut lines, &mut gaps)? == Reader::There {
         lines.finish()?;
     }
@@ -60,6 +55,25 @@ pub fn dump(arguments: DumpArgs, session: &Session) -> Result<String, Failure> {
     open::close(store)?;
     gaps.end()?;
     Ok(String::new())
+}
+
+/// The tables to be dumped: those that are named, or all.
+fn choose(
+    store: &Store,
+    names: &[String],
+    gaps: &mut Gaps<'_>,
+) -> Result<Vec<TableSchema>, Failure> {
+    let mut damaged = store.damaged_tables();
+    damaged.retain(|table| names.is_empty() || names.contains(&table.name));
+    for table in &damaged {
+        gaps.tell_table(table)?;
+    }
+    if names.is_empty() {
+        return Ok(store.tables());
+    }
+    let is_left_out = |name: &&String| damaged.iter().any(|table| table.name == **name);
+    let names = names.iter().filter(|name| !is_left_out(name));
+    names.map(|name| find_table(store, name)).collect()
 }
 
 fn write_all<W: std::io::Write>(
@@ -114,14 +128,33 @@ fn write_all<W: std::io::Write>(
     })?)
 }
 
-/// Where rows are left out.
+/// What is left out.
 struct Gaps<'s> {
     allowed: bool,
+    /// Places with rows.
     told: u64,
+    /// Whole tables.
+    tables: u64,
     session: &'s Session,
 }
 
 impl Gaps<'_> {
+    /// A table that cannot be used.
+    ///
+    /// # Errors
+    /// It must not be left out.
+    fn tell_table(&mut self, table: &DamagedTable) -> Result<(), Failure> {
+        if !self.allowed {
+            return Err(failure(&table.clone().into()));
+        }
+        self.tables += 1;
+        self.session.warn(format!(
+            "{}: left out the table and all its rows: {}",
+            table.name, table.reason
+        ));
+        Ok(())
+    }
+
     /// Between which rows of a table.
     fn tell(
         &mut self,
@@ -154,6 +187,18 @@ impl Gaps<'_> {
     /// # Errors
     /// There were some.
     fn end(self) -> Result<(), Failure> {
+        if self.tables > 0 {
+            let tables = open::counted(self.tables, "table is", "tables are");
+            let places = open::counted(self.told, "place", "places");
+            let rows = match self.told {
+                0 => String::new(),
+                _ => format!(", rows of others in {places}"),
+            };
+            return Err(Failure::course(
+                format!("{tables} missing in the dump{rows}, named above"),
+                "It can be loaded as it is; iolane store dump COPY TABLE prints what a backup has.",
+            ));
+        }
         if self.told == 0 {
             return Ok(());
         }

@@ -47,9 +47,11 @@ pub fn failure(error: &Error) -> Failure {
             error.to_string(),
             "Put back what is missing, or bring the store back from a backup or a dump.",
         ),
-        Error::DamagedRow { .. } | Error::Overflow(_) | Error::Tree(_) => {
-            Failure::course(error.to_string(), CHECK)
-        }
+        Error::DamagedTable { .. }
+        | Error::Unfinished { .. }
+        | Error::DamagedRow { .. }
+        | Error::Overflow(_)
+        | Error::Tree(_) => Failure::course(error.to_string(), CHECK),
         other => Failure::course(other.to_string(), "Try again."),
     }
 }
@@ -133,8 +135,12 @@ fn pages(error: &PagesError) -> Failure {
 /// The table of a name.
 ///
 /// # Errors
-/// There is none; says which there are.
+/// There is none, and says which there are; or it is damaged.
 pub fn find_table(store: &Store, name: &str) -> Result<TableSchema, Failure> {
+    let mut damaged = store.damaged_tables().into_iter();
+    if let Some(table) = damaged.find(|table| table.name == name) {
+        return Err(failure(&table.into()));
+    }
     let tables = store.tables();
     let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
     let remedy = if names.is_empty() {

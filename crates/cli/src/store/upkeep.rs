@@ -137,6 +137,7 @@ struct Stats {
     path: String,
     page_bytes: u64,
     tables: Vec<TableDocument>,
+    damaged_tables: Vec<DamagedDocument>,
     files: Vec<FileDocument>,
     recovery: RecoveryDocument,
     log_end: u64,
@@ -155,6 +156,12 @@ struct TableDocument {
     pages_used: u64,
     /// `null` unless asked for.
     rows: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct DamagedDocument {
+    name: String,
+    reason: String,
 }
 
 #[derive(Serialize)]
@@ -192,12 +199,18 @@ pub fn stats(arguments: StatsArgs, session: &Session) -> Result<String, Failure>
             rows,
         });
     }
+    let damaged = store.damaged_tables().into_iter();
+    let damaged_tables = damaged.map(|table| DamagedDocument {
+        name: table.name,
+        reason: table.reason,
+    });
     let (report, rolled_back) = store.recovery();
     let counters = store.statistics();
     let stats = Stats {
         path: directory.display().to_string(),
         page_bytes: open::page_bytes(&store, &arguments.open),
         tables,
+        damaged_tables: damaged_tables.collect(),
         files: files(directory)?,
         recovery: RecoveryDocument {
             changes_repeated: report.applied,
@@ -292,13 +305,24 @@ fn describe(stats: &Stats) -> String {
             units::binary_size(file.allocated_bytes),
         ]);
     }
-    let tables = if stats.tables.is_empty() {
+    let tables = if stats.tables.is_empty() && !stats.damaged_tables.is_empty() {
+        String::new()
+    } else if stats.tables.is_empty() {
         "no tables\n".to_owned()
     } else {
         tables.without_empty_columns().render(Style::PLAIN)
     };
+    let damaged = stats.damaged_tables.iter();
+    let damaged: String = damaged
+        .map(|table| {
+            format!(
+                "{} is damaged and cannot be used: {}\n",
+                table.name, table.reason
+            )
+        })
+        .collect();
     format!(
-        "{tables}\n{}\nPages of {}. Opened with {}, {}, {}.\n{}\n",
+        "{tables}{damaged}\n{}\nPages of {}. Opened with {}, {}, {}.\n{}\n",
         files.render(Style::PLAIN),
         units::binary_size(stats.page_bytes),
         counted(

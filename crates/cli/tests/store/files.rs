@@ -124,7 +124,10 @@ fn foreign_and_truncated_files_are_named() {
         "{said}"
     );
     let said = spoil("table", &|path| fs::remove_file(path).unwrap());
-    assert!(said.contains("table person: its file is missing"), "{said}");
+    assert!(
+        said.contains("table person is damaged and cannot be used: its file is missing"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -190,6 +193,80 @@ fn findings_are_listed_and_end_with_3() {
         .collect();
     let scanned = place.good(&["scan", "left", "t"]);
     assert!(scanned == format!("a,b\n{left}") && left.len() < rows.len());
+}
+
+#[test]
+fn a_table_whose_description_is_damaged_takes_no_other_with_it() {
+    let place = Place::new();
+    let table = |name| format!("{name}(a integer, primary key(a))");
+    place.good(&["create", "s", "--table", &table("bad")]);
+    place.write("rows.csv", "a\n1\n2\n");
+    place.good(&["load", "s", "bad", "rows.csv"]);
+    let file = place.table_file("s");
+    place.good(&["create", "s", "--add", "--table", &table("good")]);
+    place.good(&["load", "s", "good", "rows.csv"]);
+    let bytes = fs::read(&file).unwrap();
+    let schema = br#""name":"bad""#;
+    let at = bytes.windows(schema.len()).position(|at| at == schema);
+    overwrite(&file, at.unwrap() as u64, b"damage");
+    place.lose_copies("s");
+
+    assert_eq!(place.good(&["scan", "s", "good"]), "a\n1\n2\n");
+    place.write("more.csv", "a\n3\n");
+    let by = ["--method", "transactions"];
+    place.good(&[&["load", "s", "good", "more.csv"][..], &by].concat());
+    let told = place.good(&["stats", "s"]);
+    assert!(
+        told.contains("bad is damaged and cannot be used: page "),
+        "{told}"
+    );
+    let stats = place.good(&["stats", "s", "--output-format", "json"]);
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(stats["damaged_tables"][0]["name"], "bad");
+    assert_eq!(stats["tables"].as_array().unwrap().len(), 1);
+    for arguments in [
+        &["scan", "s", "bad"][..],
+        &["dump", "s"],
+        &["dump", "s", "bad"],
+        &["backup", "s", "copy"],
+        &["load", "s", "bad", "rows.csv"],
+        &["create", "s", "--add", "--table", &table("bad")],
+    ] {
+        let output = place.run(arguments);
+        let said = complaint(&output, 3, &format!("{arguments:?}"));
+        assert!(
+            said.contains("table bad is damaged and cannot be used: page "),
+            "{said}"
+        );
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+    assert!(!place.path("copy").exists() && !place.path("copy.part").exists());
+    let said = place.bad(&["check", "s"], 3);
+    assert!(said.contains("1 finding"), "{said}");
+    let found = place.run(&["check", "s"]);
+    let found = String::from_utf8_lossy(&found.stdout);
+    assert!(found.starts_with("table bad: page "), "{found}");
+
+    for tables in [&[][..], &["good", "bad"]] {
+        let output = place.run(&[&["dump", "s", "--skip-damaged"], tables].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(
+            said.contains("bad: left out the table and all its rows: page "),
+            "{said}"
+        );
+        assert!(
+            said.contains("1 table is missing in the dump, named above"),
+            "{said}"
+        );
+        fs::write(place.path("left.dump"), &output.stdout).unwrap();
+        place.good(&["create", "left"]);
+        place.good(&["load", "left", "--dump", "left.dump"]);
+        assert_eq!(place.good(&["scan", "left", "good"]), "a\n1\n2\n3\n");
+        fs::remove_dir_all(place.path("left")).unwrap();
+    }
+    // What is asked for is whole.
+    place.good(&["dump", "s", "good"]);
 }
 
 #[test]

@@ -43,7 +43,11 @@ impl<B: Backing> System<B> {
             report.note_error(place, error)?;
         }
         self.add_undo(place, table, &before, &mut long, report)?;
-        long.found.extend(self.description_pages(table)?);
+        match self.description_pages(table) {
+            Ok(pages) => long.found.extend(pages),
+            // Its pages are not known to be somebody's.
+            Err(error) => return report.note_error(place, error),
+        }
         let place = format!("{place}, long values");
         let used_else = |page: u32| long.older.contains(&page);
         self.compare_pages(&place, long.found, &before, used_else, report)

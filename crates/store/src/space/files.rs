@@ -5,7 +5,7 @@ use super::layout::{
     Header, NAME_BYTES_MAX, SegmentEntry, VERSION,
 };
 use super::map::SpaceMap;
-use super::{Space, Spaces};
+use super::{Space, Spaces, Unusable};
 use crate::access::{MiniTransaction, PagesError};
 use crate::core::Core;
 use crate::error::StoreError;
@@ -35,6 +35,15 @@ pub(crate) struct Found {
     pub(crate) file: File,
     pub(crate) space: u32,
     pub(crate) name: String,
+    pub(crate) damage: Option<Damage>,
+}
+
+/// Why a tablespace cannot be used.
+pub(crate) struct Damage {
+    pub(crate) why: StoreError,
+    /// Does its first page say that it is of this store? Otherwise its second
+    /// said its number.
+    pub(crate) is_own: bool,
 }
 
 fn open_options(direct: bool) -> OpenOptions {
@@ -101,7 +110,12 @@ pub(crate) fn create_file(
     Ok(engine.open(&path, &open_options(direct))?)
 }
 
-/// Finds all tablespaces in a directory.
+/// Finds all tablespaces in a directory. With `past_damage` also those whose
+/// first pages say nothing, but for the system's.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "called once, by who has them all"
+)]
 pub(crate) fn find_files(
     engine: &Engine,
     names: &dyn Names,
@@ -110,6 +124,7 @@ pub(crate) fn find_files(
     page_bytes: usize,
     store: u64,
     doublewrite: &Doublewrite,
+    past_damage: bool,
 ) -> Result<Vec<Found>, StoreError> {
     let mut found: Vec<Found> = Vec::new();
     let failed = |source| StoreError::system(directory, source);
@@ -128,7 +143,28 @@ pub(crate) fn find_files(
         };
         let name = name.to_owned();
         let file = engine.open(&path, &open_options(direct))?;
-        let head = first_page(&file, &name, page_bytes, doublewrite)?;
+        let can_be_missed = past_damage && name != SYSTEM_NAME;
+        let (head, truncated) = match first_page(&file, &name, page_bytes, doublewrite) {
+            Ok(says) => says,
+            Err(why) => {
+                let is_its = is_damage(&why) || matches!(why, StoreError::Io(_));
+                let space = (can_be_missed && is_its)
+                    .then(|| second_page(&file, page_bytes))
+                    .flatten();
+                let Some(space) = space else {
+                    return Err(why);
+                };
+                expect_new(&found, &path, space)?;
+                let is_own = false;
+                found.push(Found {
+                    file,
+                    space,
+                    name,
+                    damage: Some(Damage { why, is_own }),
+                });
+                continue;
+            }
+        };
         if head.version != VERSION {
             return Err(StoreError::Version {
                 path,
@@ -140,21 +176,58 @@ pub(crate) fn find_files(
             return Err(StoreError::OtherStore { path });
         }
         let space = head.space;
-        if found.iter().any(|other| other.space == space) {
-            return Err(StoreError::SpaceTwice { path, space });
+        expect_new(&found, &path, space)?;
+        if !can_be_missed && let Some(why) = truncated {
+            return Err(why);
         }
-        found.push(Found { file, space, name });
+        let is_own = true;
+        found.push(Found {
+            file,
+            space,
+            name,
+            damage: truncated.map(|why| Damage { why, is_own }),
+        });
     }
     Ok(found)
 }
 
-/// A tablespace's header, from its copy if a crash cut its writing short.
+fn expect_new(found: &[Found], path: &Path, space: u32) -> Result<(), StoreError> {
+    if found.iter().any(|other| other.space == space) {
+        let path = path.to_owned();
+        return Err(StoreError::SpaceTwice { path, space });
+    }
+    Ok(())
+}
+
+/// Whether an error says that a tablespace's own pages are damaged, and nothing
+/// of the others.
+fn is_damage(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Foreign { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::Pages(PagesError::Unreadable { .. })
+    )
+}
+
+/// The number of a tablespace whose first page does not say it.
+fn second_page(file: &File, page_bytes: usize) -> Option<u32> {
+    let mut page = Buffer::new(page_bytes);
+    let offset = u64::from(EXTENT_PLACE) * page_bytes as u64;
+    let read = file.read_at(&mut page, offset, Level::Foreground).ok()?;
+    let own = header::id(&page);
+    let whole = read == page_bytes && own.page == EXTENT_PLACE && header::check(&page, own).is_ok();
+    (whole && own.space != SYSTEM_SPACE).then_some(own.space)
+}
+
+/// A tablespace's header, from its copy if a crash cut its writing short; and
+/// why the file is not as long as it says.
 fn first_page(
     file: &File,
     name: &str,
     page_bytes: usize,
     doublewrite: &Doublewrite,
-) -> Result<Header, StoreError> {
+) -> Result<(Header, Option<StoreError>), StoreError> {
     let mut page = Buffer::new(page_bytes);
     let read = file.read_at(&mut page, 0, Level::Foreground)?;
     let own = header::id(&page);
@@ -163,27 +236,33 @@ fn first_page(
     if let Some(head) = parsed {
         // A header is durable in its place only after the file's length. One
         // that redo makes larger is another matter.
-        let needed = u64::from(head.size_pages) * page_bytes as u64;
-        let bytes = file
-            .size()
-            .map_err(|source| StoreError::system(file.path(), source))?;
-        if bytes < needed {
-            let path = file.path().to_owned();
-            return Err(StoreError::Truncated {
-                path,
-                bytes,
-                needed,
-            });
-        }
-        return Ok(head);
+        let truncated = truncated(file, &head, page_bytes)?;
+        return Ok((head, truncated));
     }
     let is_its = |copy: &[u8]| Header::parse(copy).is_some_and(|head| head.name == name.as_bytes());
     if doublewrite.first_page(&mut page, is_its)?
         && let Some(head) = Header::parse(&page)
     {
-        return Ok(head);
+        return Ok((head, None));
     }
     Err(StoreError::foreign(file.path(), "tablespace"))
+}
+
+fn truncated(
+    file: &File,
+    head: &Header,
+    page_bytes: usize,
+) -> Result<Option<StoreError>, StoreError> {
+    let needed = u64::from(head.size_pages) * page_bytes as u64;
+    let path = file.path();
+    let bytes = file
+        .size()
+        .map_err(|source| StoreError::system(path, source))?;
+    Ok((bytes < needed).then(|| StoreError::Truncated {
+        path: path.to_owned(),
+        bytes,
+        needed,
+    }))
 }
 
 fn check_name(name: &str) -> Result<(), StoreError> {
@@ -264,17 +343,50 @@ impl Core {
         } else {
             self.spaces.remove(space)
         };
-        let known = known.ok_or(StoreError::NoSpace { space })?;
+        let Some(known) = known else {
+            let unusable = self.spaces.unusable.lock().remove(&space);
+            let unusable = unusable.ok_or(StoreError::NoSpace { space })?;
+            return self.drop_file(space, &unusable.path);
+        };
         let _nobody_grows_it = known.growth.lock();
+        self.drop_file(space, &known.path)
+    }
+
+    fn drop_file(&self, space: u32, path: &Path) -> Result<(), StoreError> {
         // First, and durably: once its changed pages are forgotten, a checkpoint
         // may pass what redo would need if the file were still there after a
         // power cut.
         self.names
-            .remove(&known.path)
-            .map_err(|source| StoreError::system(&known.path, source))?;
+            .remove(path)
+            .map_err(|source| StoreError::system(path, source))?;
         sync_directory(&*self.names, &self.directory)?;
         self.pool.files.remove(space);
         self.pool.discard_space(space);
+        Ok(())
+    }
+
+    /// Opens a tablespace that was found, or with `past_damage` sets it aside
+    /// where its own pages are damaged: nobody can use it, and what redo has
+    /// changed in it is still written.
+    pub(crate) fn open_found(&self, found: Found, past_damage: bool) -> Result<(), StoreError> {
+        let space = found.space;
+        let damage = match found.damage {
+            Some(damage) => damage,
+            None => match self.open_space(space, found.name.clone()) {
+                Err(why) if past_damage && space != SYSTEM_SPACE && is_damage(&why) => {
+                    let is_own = true;
+                    Damage { why, is_own }
+                }
+                opened => return opened,
+            },
+        };
+        let unusable = Unusable {
+            space,
+            path: self.space_path(&found.name),
+            reason: damage.why.to_string(),
+            is_own: damage.is_own,
+        };
+        self.spaces.unusable.lock().insert(space, unusable);
         Ok(())
     }
 

@@ -21,7 +21,7 @@ pub use grow::SpaceStatistics;
 
 use map::SpaceMap;
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,10 +48,23 @@ impl Space {
     }
 }
 
+/// A tablespace whose own pages are damaged.
+#[derive(Clone, Debug)]
+pub struct Unusable {
+    pub(crate) space: u32,
+    path: PathBuf,
+    /// What is wrong.
+    pub(crate) reason: String,
+    /// Is its file known to be this store's?
+    pub(crate) is_own: bool,
+}
+
 /// All open tablespaces.
 #[derive(Default)]
 pub(crate) struct Spaces {
     all: RwLock<HashMap<u32, Arc<Space>>>,
+    /// Those that could not be opened.
+    pub(crate) unusable: Mutex<BTreeMap<u32, Unusable>>,
     /// Held while tablespaces come and go.
     making: Mutex<()>,
 }

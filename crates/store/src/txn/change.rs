@@ -74,6 +74,8 @@ pub(super) enum Refused {
     Present,
     /// Somebody else has changed it since the view was opened.
     Conflict,
+    /// A transaction that was not rolled back has changed it.
+    Unfinished,
     /// It is without its head.
     Damaged,
     /// Its undo record needs a new page.
@@ -172,7 +174,11 @@ impl<B: Backing> System<B> {
             };
             let change = |leaf: &mut LatchedLeaf<B::Mini<'_>>| {
                 let mut room = slot.room(new_pages, page_bytes);
-                let is_free = |other| other == trx || view.sees(other);
+                let is_free = |other| match other == trx || view.sees(other) {
+                    true => Ok(()),
+                    false if self.unfinished.contains(&other) => Err(Refused::Unfinished),
+                    false => Err(Refused::Conflict),
+                };
                 find_spots(leaf, rows, is_free, |bytes| room.take(bytes), &mut spots)?;
                 slot.latch(&mut leaf.mini)?;
                 let mut records = slot.append(segment);
@@ -212,12 +218,12 @@ impl<B: Backing> System<B> {
 }
 
 /// Finds the spots of as many of the first rows as can be changed together.
-/// `is_free` says whether the version of a transaction may be replaced, `fits`
+/// `is_free` says why the version of a transaction may not be replaced, `fits`
 /// takes room for an undo record.
 fn find_spots<M: MiniTransaction>(
     leaf: &LatchedLeaf<M>,
     rows: &[Planned],
-    is_free: impl Fn(u64) -> bool,
+    is_free: impl Fn(u64) -> Result<(), Refused>,
     mut fits: impl FnMut(usize) -> bool,
     spots: &mut Vec<Spot>,
 ) -> Result<(), Stop<Refused>> {
@@ -260,7 +266,7 @@ fn find_spot<M: MiniTransaction>(
     leaf: &LatchedLeaf<M>,
     row: &Planned,
     found: Result<usize, usize>,
-    is_free: impl Fn(u64) -> bool,
+    is_free: impl Fn(u64) -> Result<(), Refused>,
     fits: &mut impl FnMut(usize) -> bool,
     room: &mut usize,
 ) -> Result<Spot, Stop<Refused>> {
@@ -289,7 +295,7 @@ fn find_spot<M: MiniTransaction>(
 fn judge(
     change: Change,
     existing: Option<&[u8]>,
-    is_free: impl Fn(u64) -> bool,
+    is_free: impl Fn(u64) -> Result<(), Refused>,
 ) -> Result<(Change, Option<VersionRef<'_>>), Refused> {
     let Some(bytes) = existing else {
         return match change {
@@ -298,9 +304,7 @@ fn judge(
         };
     };
     let before = VersionRef::decode(bytes).ok_or(Refused::Damaged)?;
-    if !is_free(before.trx) {
-        return Err(Refused::Conflict);
-    }
+    is_free(before.trx)?;
     match (change, before.is_deleted()) {
         (Change::Insert, true) => Ok((Change::Update, Some(before))),
         (Change::Insert, false) => Err(Refused::Present),

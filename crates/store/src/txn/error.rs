@@ -117,6 +117,28 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// The table is there, but what describes it cannot be read. All other
+    /// tables can be used.
+    #[error(
+        "table {table} is damaged and cannot be used: {reason}; put back what is missing, or drop \
+         it and load it from a backup or a dump"
+    )]
+    DamagedTable {
+        /// The table.
+        table: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The row was changed by a transaction that was not rolled back when the
+    /// store was opened, as a damaged table would have been needed for that.
+    #[error(
+        "table {table}: the row was changed by a transaction that can be rolled back only without \
+         the damaged tables: drop them, and open the store again"
+    )]
+    Unfinished {
+        /// The table of the row.
+        table: String,
+    },
     /// The catalogue cannot be read.
     #[error("the catalogue is damaged: {0}")]
     DamagedCatalogue(String),
@@ -141,6 +163,7 @@ impl Error {
         matches!(
             self,
             Error::DamagedRow { .. }
+                | Error::DamagedTable { .. }
                 | Error::Pages(PagesError::Unreadable { .. })
                 | Error::Overflow(OverflowError::Damaged { .. })
                 | Error::Tree(TreeError::Damaged { .. })

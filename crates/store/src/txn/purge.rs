@@ -380,7 +380,7 @@ impl<B: Backing> System<B> {
             } => (table, key, change, entries_stayed, before),
         };
         // Of a dropped table nothing is left to be taken away.
-        let (Ok(table), Some(before)) = (self.catalog.by_id(table), before) else {
+        let (Some(table), Some(before)) = (self.catalog.by_id(table), before) else {
             return Ok(false);
         };
         let _changing = self.gate.read();

@@ -119,8 +119,9 @@ impl<B: Backing> Transaction<'_, B> {
     /// The row with a primary key, as this transaction sees it.
     ///
     /// # Errors
-    /// [`Error::UnknownTable`], [`Error::KeyLength`], [`Error::Schema`] for a
-    /// key of other types, [`Error::Ended`], [`Error::Pages`].
+    /// [`Error::UnknownTable`], [`Error::DamagedTable`], [`Error::KeyLength`],
+    /// [`Error::Schema`] for a key of other types, [`Error::Ended`],
+    /// [`Error::Pages`].
     pub fn get(&mut self, table: &str, key: &[Value]) -> Result<Option<Row>, Error> {
         self.check_open()?;
         let index = self.table_index(table)?;

@@ -82,7 +82,7 @@ impl<B: Backing> System<B> {
             kind: bytes[KIND_AT],
         };
         let table = match record.body {
-            Body::Row { table, .. } | Body::Long { table, .. } => self.catalog.by_id(table).ok(),
+            Body::Row { table, .. } | Body::Long { table, .. } => self.catalog.by_id(table),
             Body::End { .. } => None,
         };
         match (record.body, table) {

@@ -7,6 +7,7 @@
 //! the removal.
 
 use super::version::{Version, VersionName};
+use super::write::unfinished;
 use super::{Error, View};
 use crate::backing::Backing;
 use crate::data::Row;
@@ -141,6 +142,10 @@ impl<B: Backing> System<B> {
     /// Whether a row other than that of `key` has `columns` in an index. They
     /// are locked, so only transactions that have ended, and the one that asks,
     /// can have made or deleted such rows.
+    ///
+    /// # Errors
+    /// [`Error::Unfinished`] where one that was not rolled back has: it holds no
+    /// locks, and may still give its row these columns again.
     pub(super) fn is_taken(
         &self,
         table: &Table,
@@ -159,9 +164,13 @@ impl<B: Backing> System<B> {
             if other == key {
                 continue;
             }
-            if let Some(newest) = self.newest(table, other)?
-                && self.has_entry(table, index, entry, other, &newest)?
-            {
+            let Some(newest) = self.newest(table, other)? else {
+                continue;
+            };
+            if self.unfinished.contains(&newest.trx) {
+                return Err(unfinished(table));
+            }
+            if self.has_entry(table, index, entry, other, &newest)? {
                 return Ok(true);
             }
         }

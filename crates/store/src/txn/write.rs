@@ -17,8 +17,9 @@ impl<B: Backing> Transaction<'_, B> {
     ///
     /// # Errors
     /// [`Error::Duplicate`], [`Error::Schema`] for a row that is not of this
-    /// table, [`Error::TooLarge`], [`Error::UnknownTable`]; those of waiting
-    /// for others: [`Error::Lock`], [`Error::WriteConflict`],
+    /// table, [`Error::TooLarge`], [`Error::UnknownTable`],
+    /// [`Error::DamagedTable`]; those of waiting for others: [`Error::Lock`],
+    /// [`Error::WriteConflict`], [`Error::Unfinished`],
     /// [`Error::TooManyWriters`]; [`Error::Pages`], [`Error::Ended`]. Nothing
     /// was changed, and but for a deadlock the transaction can go on.
     pub fn insert(&mut self, table: &str, row: Row) -> Result<(), Error> {
@@ -172,6 +173,7 @@ impl<B: Backing> Transaction<'_, B> {
         match why {
             ModifyError::Tree(error) => error.into(),
             ModifyError::Aborted(Refused::Conflict) => self.conflict(table),
+            ModifyError::Aborted(Refused::Unfinished) => unfinished(table),
             ModifyError::Aborted(Refused::Present) => duplicate(table, "primary key"),
             ModifyError::Aborted(Refused::Damaged) => {
                 damaged(table, "a row without its head".to_owned())
@@ -188,6 +190,9 @@ impl<B: Backing> Transaction<'_, B> {
         let newest = self.system.newest(table, key)?;
         if let Some(newest) = &newest {
             let view = &self.view.as_ref().expect("opened with the lock").view;
+            if self.system.unfinished.contains(&newest.trx) {
+                return Err(unfinished(table));
+            }
             if self.own() != Some(newest.trx) && !view.sees(newest.trx) {
                 return Err(self.conflict(table));
             }
@@ -235,6 +240,13 @@ impl<B: Backing> Transaction<'_, B> {
             }
         }
         Ok(())
+    }
+}
+
+/// Without a conflict being counted: trying again is of no use.
+pub(super) fn unfinished(table: &Table) -> Error {
+    Error::Unfinished {
+        table: table.name().to_owned(),
     }
 }
 

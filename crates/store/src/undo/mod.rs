@@ -28,7 +28,7 @@ mod slots;
 mod stream;
 
 pub(crate) use slots::{Slot, Slots};
-pub(crate) use stream::{PageCopy, Place, Step, read_header, read_record, step};
+pub(crate) use stream::{PageCopy, Place, Step, read_header, read_record, step, tables_of};
 
 /// Where in a page the number of the next one stands.
 const NEXT_AT: u16 = 32;

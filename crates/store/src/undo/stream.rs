@@ -1,12 +1,13 @@
 //! Reading undo, and what a header says.
 
-use super::record::Record;
+use super::record::{Body, Record};
 use super::{ACTIVE_AT, HEAD_AT, LAST_AT, NEXT_AT};
 use crate::access::{Pages, PagesError};
 use crate::attempt::until_loaded;
 use crate::ids::PageId;
 use crate::page::header::{self, BODY, PageKind, get_u16, get_u32, get_u64};
 use crate::txn::version::RollPointer;
+use std::collections::BTreeSet;
 
 /// A place in a slot's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +109,28 @@ pub(crate) fn read_header<P: Pages>(pages: &P, id: PageId) -> Result<SlotHeader,
             head: Place::read(page, HEAD_AT),
         })
     })
+}
+
+/// The tables, by their numbers, that what is left in a slot speaks of.
+pub(crate) fn tables_of<P: Pages>(pages: &P, header: PageId) -> Result<BTreeSet<u64>, PagesError> {
+    let mut tables = BTreeSet::new();
+    let mut place = read_header(pages, header)?.head;
+    loop {
+        place = match step(pages, header.space, place)? {
+            Step::End => return Ok(tables),
+            Step::NextPage(page) => Place::begin_of(page),
+            Step::Record { bytes, next } => {
+                let record = Record::decode(&bytes).filter(|record| !record.undone);
+                match record.map(|record| record.body) {
+                    Some(Body::Row { table, .. } | Body::Long { table, .. }) => {
+                        tables.insert(table);
+                    }
+                    Some(Body::End { .. }) | None => {}
+                }
+                next
+            }
+        };
+    }
 }
 
 /// The bytes of the record at a place, `None` where there is none.

@@ -252,6 +252,9 @@ pub fn read(store: &Store) -> State {
 /// The same, if everything can be read.
 pub fn try_read(store: &Store) -> Result<State, Error> {
     let mut state = State::new();
+    if let Some(damaged) = store.damaged_tables().into_iter().next() {
+        return Err(damaged.into());
+    }
     for schema in store.tables() {
         let name = schema.name;
         let mut transaction = store.begin();
