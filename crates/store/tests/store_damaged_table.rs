@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 const PAGE: usize = 4096;
 const BROKEN: &str = "broken";
 const KEPT: &str = "kept";
+/// Without an index.
+const PLAIN: &str = "plain";
 const ROWS: i64 = 60;
 
 type Files = Vec<(String, Vec<u8>)>;
@@ -415,6 +417,10 @@ fn the_log_keeps_what_a_missing_file_lacks() {
 /// to do with the two tables; with that table's description, and without.
 fn interrupted(arena: &Arena) -> (Files, Files) {
     let (disk, store) = open_store(arena);
+    let mut plain = schema(PLAIN);
+    plain.indexes.clear();
+    store.create_table(&plain).unwrap();
+    put(&store, PLAIN, row(1, 1)).unwrap();
     let mut ended = store.begin();
     for table in [KEPT, BROKEN] {
         assert!(ended.delete(table, &[50.into()]).unwrap());
@@ -429,6 +435,7 @@ fn interrupted(arena: &Arena) -> (Files, Files) {
         assert!(unfinished.update(table, row(27, 270)).unwrap());
         let _ = unfinished.insert(table, row(90, 90));
     }
+    assert!(unfinished.update(PLAIN, row(1, 2)).unwrap());
     // What it has done is in the places of its pages, too.
     store.checkpoint().unwrap();
     let files = without_copies(&disk);
@@ -458,6 +465,16 @@ fn work_around(store: &Store, kept: &mut Rows, tag: i64) {
             "{error}"
         );
     };
+    // Without an index it is looked at only when it is changed.
+    let error = put(store, PLAIN, row(1, 3)).expect_err("it would be overwritten");
+    assert!(
+        matches!(&error, Error::Unfinished { table } if table == PLAIN),
+        "{error}"
+    );
+    assert_eq!(
+        store.begin().get(PLAIN, &[1.into()]).unwrap(),
+        Some(row(1, 1))
+    );
     // Its rows, also those that it has deleted and made.
     for id in [10, 20, 27, 90] {
         is_refused(put(store, KEPT, row(id, 1000 + id)));
@@ -516,6 +533,7 @@ fn what_was_not_committed_is_never_shown_and_taken_back_later() {
     store.close().unwrap();
     let store = Store::open(DIRECTORY, &options(&disk, &arena)).unwrap();
     assert_eq!(store.recovery().1, 1);
+    put(&store, PLAIN, row(1, 3)).unwrap();
     put(&store, KEPT, row(10, 10)).unwrap();
     put(&store, KEPT, row(90, 90)).unwrap();
     kept.insert(90, row(90, 90));
