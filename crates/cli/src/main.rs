@@ -18,7 +18,7 @@ use iolane_cli::figures::{self, Figures};
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::stdout::Stdout;
 use iolane_cli::output::text::Style;
-use iolane_cli::store::{create, dump, load, scan, upkeep};
+use iolane_cli::store::{create, drop, dump, load, scan, upkeep};
 use iolane_cli::survivor;
 use iolane_cli::system::SystemPaths;
 
@@ -54,6 +54,7 @@ fn main() -> ExitCode {
             app::store_action(upkeep::CHECK, upkeep::CHECK_ABOUT, upkeep::check),
             app::store_action(upkeep::STATS, upkeep::STATS_ABOUT, upkeep::stats),
             app::store_action(upkeep::BACKUP, upkeep::BACKUP_ABOUT, upkeep::backup),
+            app::store_action(drop::NAME, drop::ABOUT, drop::drop),
             app::store_action(dump::NAME, dump::ABOUT, dump::dump),
         ],
         &arguments,

@@ -259,6 +259,21 @@ pub struct BackupArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(
+    after_help = "Also damaged ones, whose names iolane store stats tells: afterwards they can be made and loaded again. Nothing is \
+asked; iolane store dump DIR TABLE keeps a copy."
+)]
+pub struct DropArgs {
+    #[command(flatten)]
+    pub open: OpenArgs,
+    /// Tables to drop
+    #[arg(value_name = "TABLE", required = true)]
+    pub tables: Vec<String>,
+    #[command(flatten)]
+    pub summary: SummaryArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(
     after_help = "JSON lines: one that says what this is, then for each table its schema and its rows, and one at the \
 end, by which a dump that was cut short is known. All tables are as they were at one moment. It becomes a store again with\n\n  \
 iolane store create NEW && iolane store load NEW --dump FILE"

@@ -12,6 +12,9 @@ use crate::error::Failure;
 const CHECK: &str = "iolane store check DIR says what is damaged. A backup or a dump brings it back; \
      iolane store dump DIR --skip-damaged prints what is left.";
 
+const DAMAGED_TABLE: &str = "iolane store check DIR names the damaged tables; iolane store dump DIR --skip-damaged prints all \
+     others, and iolane store drop DIR TABLE drops one, so that it can be made and loaded again.";
+
 /// An error of a store.
 pub fn failure(error: &Error) -> Failure {
     match error {
@@ -47,11 +50,12 @@ pub fn failure(error: &Error) -> Failure {
             error.to_string(),
             "Put back what is missing, or bring the store back from a backup or a dump.",
         ),
-        Error::DamagedTable { .. }
-        | Error::Unfinished { .. }
-        | Error::DamagedRow { .. }
-        | Error::Overflow(_)
-        | Error::Tree(_) => Failure::course(error.to_string(), CHECK),
+        Error::DamagedTable { .. } | Error::Unfinished { .. } => {
+            Failure::course(error.to_string(), DAMAGED_TABLE)
+        }
+        Error::DamagedRow { .. } | Error::Overflow(_) | Error::Tree(_) => {
+            Failure::course(error.to_string(), CHECK)
+        }
         other => Failure::course(other.to_string(), "Try again."),
     }
 }

@@ -5,12 +5,14 @@
 //! | `open` | opening a store that is there |
 //! | `create`, `table_text` | making one; tables as text |
 //! | `load`, `dump`, `restore` | rows in, everything out, everything in again |
+//! | `drop` | taking tables away |
 //! | `scan` | rows out: `scan`, `range` |
 //! | `upkeep` | `check`, `stats`, `backup` |
 //! | `value`, `rows_in`, `quotes`, `rows_out` | values and rows as text |
 //! | `failure` | what can go wrong, with its remedy |
 
 pub mod create;
+pub mod drop;
 pub mod dump;
 pub mod failure;
 pub mod load;

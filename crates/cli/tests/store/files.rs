@@ -267,6 +267,22 @@ fn a_table_whose_description_is_damaged_takes_no_other_with_it() {
     }
     // What is asked for is whole.
     place.good(&["dump", "s", "good"]);
+
+    // It makes room for one that is loaded again.
+    let said = place.bad(&["drop", "s", "bad", "nobody"], 1);
+    assert!(said.contains("no table \"nobody\""), "{said}");
+    assert!(place.good(&["stats", "s"]).contains("bad is damaged"));
+    let said = place.good(&["drop", "s", "bad"]);
+    assert_eq!(said, "s: dropped 1 table\n");
+    place.good(&["create", "s", "--add", "--table", &table("bad")]);
+    place.good(&["load", "s", "bad", "rows.csv"]);
+    assert_eq!(place.good(&["scan", "s", "bad"]), "a\n1\n2\n");
+    place.good(&["check", "s"]);
+    let document = place.good(&["drop", "s", "good", "bad", "--output-format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["schema"], "iolane.store.drop/1");
+    assert_eq!(document["tables"], serde_json::json!(["bad", "good"]));
+    assert!(place.good(&["check", "s"]).starts_with("0 tables"));
 }
 
 #[test]
