@@ -4,7 +4,7 @@
 //! from the branches of the table, and read in batches. The rows come in the
 //! order of the index all the same.
 
-use super::{BEGIN_ROWS, LeafAhead, More, Next, PageStream, Source};
+use super::{BEGIN_ROWS, LeafAhead, More, Next, PageStream, Source, UNNAMED_MAX};
 use crate::access::Pages;
 use crate::attempt::Interrupt;
 use crate::ids::PageId;
@@ -19,9 +19,6 @@ use std::sync::Arc;
 const CHUNK: usize = 16;
 /// Entries that wait for their rows, at most: many may share a leaf.
 const ENTRIES_MAX: usize = 4096;
-/// Of these, such as wait for branches: they are asked for in parallel, and so
-/// many reads are more than devices carry out at a time.
-const UNNAMED_MAX: usize = 256;
 
 /// An entry of a secondary index.
 pub(crate) struct Entry {
@@ -112,9 +109,7 @@ impl<P: Pages> EntrySource<'_, P> {
         match self.table.rows.leaf_number(self.pages, key) {
             Ok(leaf) => entry.leaf = Some(leaf),
             Err(Interrupt::Miss(miss)) => {
-                if !next.branches.contains(&miss.0) {
-                    next.branches.push(miss.0);
-                }
+                next.needs(miss.0);
                 return Some(miss.0);
             }
             // Whoever reads the row is told.

@@ -1,17 +1,12 @@
 //! Rows whose keys are known, read ahead.
 
-use super::{BEGIN_EXTENTS, More, Next, PageStream, ReadAhead, Source};
+use super::{BEGIN_EXTENTS, BRANCHES_MAX, More, Next, PageStream, ReadAhead, Source, UNNAMED_MAX};
 use crate::access::Pages;
 use crate::attempt::Interrupt;
 use crate::ids::PageId;
 use crate::policy::{IndexReadAhead, Role};
 use crate::tree::Tree;
 
-/// Keys behind the first whose branch is missing that are looked at for theirs:
-/// these are asked for in parallel, and devices do not carry out more at a time.
-const UNNAMED_MAX: usize = 256;
-/// Branches asked for at a time, at most: a small pool has no more to spare.
-const BRANCHES_MAX: usize = 32;
 /// Keys that a small pool has room for, however small.
 const AT_ONCE_MIN: usize = 16;
 /// And how many are enough for any device.
@@ -37,10 +32,8 @@ impl<P: Pages> KeySource<'_, '_, P> {
             if next.branches.len() >= BRANCHES_MAX {
                 return;
             }
-            if let Err(Interrupt::Miss(miss)) = self.tree.leaf_number(self.pages, key)
-                && !next.branches.contains(&miss.0)
-            {
-                next.branches.push(miss.0);
+            if let Err(Interrupt::Miss(miss)) = self.tree.leaf_number(self.pages, key) {
+                next.needs(miss.0);
             }
         }
     }
@@ -55,7 +48,7 @@ impl<P: Pages> Source for KeySource<'_, '_, P> {
             let leaf = match self.tree.leaf_number(self.pages, key) {
                 Ok(leaf) => Some(leaf),
                 Err(Interrupt::Miss(miss)) => {
-                    next.branches.push(miss.0);
+                    next.needs(miss.0);
                     // Each time that it is asked, it would find the same ones.
                     if self.stuck_at.replace(miss.0) != Some(miss.0) {
                         self.look_on(next);

@@ -1,17 +1,13 @@
 //! The leaves that a cursor will come to, from the branches above them.
 
 use super::trails::Trail;
-use super::{BEGIN_EXTENTS, More, Next, PageStream, ReadAhead, Source};
+use super::{BEGIN_EXTENTS, BRANCHES_MAX, More, Next, PageStream, ReadAhead, Source};
 use crate::access::Pages;
 use crate::attempt::Interrupt;
 use crate::ids::PageId;
 use crate::policy::{Role, ScanReadAhead};
 use crate::tree::{Direction, Leaves, Tree, Watch};
 use std::ops::Bound;
-
-/// Branches named ahead at most: where they are small, as many as a distance
-/// needs, and no more than a small pool can spare.
-const BRANCHES_MAX: usize = 32;
 
 struct LeafSource<'p, P> {
     pages: &'p P,

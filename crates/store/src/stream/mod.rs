@@ -51,6 +51,13 @@ use std::collections::VecDeque;
 pub(crate) const BEGIN_EXTENTS: usize = 2 * EXTENT_PAGES as usize;
 /// What they let a range of a secondary index begin with.
 pub(crate) const BEGIN_ROWS: usize = 16;
+/// Keys or entries that wait for branches and are looked at for which: these are
+/// asked for in parallel, and so many reads are more than devices carry out at a
+/// time.
+const UNNAMED_MAX: usize = 256;
+/// Branches named ahead at most: where they are small, as many as a distance
+/// needs, and no more than a small pool can spare.
+const BRANCHES_MAX: usize = 32;
 /// Questions to a source in one go: for entries of an index so many chunks.
 const ASKS_MAX: usize = 16;
 /// Part of a stream's limit that one within another has.
@@ -87,6 +94,14 @@ pub(crate) struct Next {
     pub(crate) pages: Vec<PageId>,
     /// Pages that must be in memory before the source can say more.
     pub(crate) branches: Vec<PageId>,
+}
+
+impl Next {
+    fn needs(&mut self, branch: PageId) {
+        if !self.branches.contains(&branch) {
+            self.branches.push(branch);
+        }
+    }
 }
 
 /// Knows which pages come next.

@@ -32,7 +32,7 @@ impl<B: Backing> Transaction<'_, B> {
     ) -> Result<Vec<Option<Row>>, Error> {
         self.check_open()?;
         let table = self.table(table)?;
-        let mut order = encode_all(&table, keys)?;
+        let mut order: Vec<_> = encode_all(&table, keys)?.into_iter().zip(0..).collect();
         order.sort();
         let (sorted, places): (Vec<Vec<u8>>, Vec<usize>) = order.into_iter().unzip();
         self.look();
@@ -82,10 +82,7 @@ impl<B: Backing> Transaction<'_, B> {
     ) -> Result<u64, Error> {
         self.check_open()?;
         let table = self.table(table)?;
-        let mut keys: Vec<Vec<u8>> = encode_all(&table, keys)?
-            .into_iter()
-            .map(|(key, _)| key)
-            .collect();
+        let mut keys = encode_all(&table, keys)?;
         keys.sort();
         keys.dedup();
         let at_once = keys_at_once(&self.system.backing);
@@ -124,9 +121,7 @@ impl<B: Backing> Transaction<'_, B> {
     }
 }
 
-/// Primary keys, each with its place.
-fn encode_all(table: &Table, keys: &[impl AsRef<[Value]>]) -> Result<Vec<(Vec<u8>, usize)>, Error> {
-    let keys = keys.iter().enumerate();
-    keys.map(|(place, key)| Ok((table.primary_key(key.as_ref())?, place)))
-        .collect()
+fn encode_all(table: &Table, keys: &[impl AsRef<[Value]>]) -> Result<Vec<Vec<u8>>, Error> {
+    let keys = keys.iter().map(AsRef::as_ref);
+    keys.map(|key| table.primary_key(key)).collect()
 }
