@@ -159,10 +159,8 @@ pub fn run(
         surroundings.paths,
         surroundings.progress,
     );
-    if surroundings.signals {
-        session.program = std::env::current_exe().ok();
-    }
     let _listener = if surroundings.signals {
+        session.program = std::env::current_exe().ok();
         match SignalListener::start(stop, cleanups) {
             Ok(listener) => Some(listener),
             Err(error) => {

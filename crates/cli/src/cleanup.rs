@@ -6,7 +6,9 @@
 //! them: it runs the registered clean-ups itself and exits at once.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -143,6 +145,21 @@ impl Cleanups {
     }
 }
 
+/// Removes a directory of this program's own, with its files and empty
+/// directories; says whether it is gone. Bit by bit, as nothing else may be
+/// removed: a mount that could not be taken away is left alone.
+pub fn remove_own(directory: &Path) -> bool {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let _ = match is_directory {
+            true => fs::remove_dir(entry.path()),
+            false => fs::remove_file(entry.path()),
+        };
+    }
+    let _ = fs::remove_dir(directory);
+    !directory.exists()
+}
+
 /// Runs its action when dropped.
 pub struct Registration {
     cleanups: Cleanups,
@@ -244,6 +261,22 @@ mod tests {
         .join();
         assert!(panicked.is_err());
         assert_eq!(*seen.lock().unwrap(), [1]);
+    }
+
+    #[test]
+    fn a_directory_goes_with_its_files_but_not_with_what_is_deeper() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join("own");
+        fs::create_dir_all(own.join("empty")).unwrap();
+        fs::write(own.join("backing"), "x").unwrap();
+        fs::create_dir(own.join("mounted")).unwrap();
+        let deeper = own.join("mounted/file");
+        fs::write(&deeper, "x").unwrap();
+        assert!(!remove_own(&own));
+        assert!(deeper.exists() && !own.join("empty").exists() && !own.join("backing").exists());
+        fs::remove_file(deeper).unwrap();
+        assert!(remove_own(&own));
+        assert!(!own.exists());
     }
 
     #[test]

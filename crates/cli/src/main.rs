@@ -24,8 +24,8 @@ use iolane_cli::system::SystemPaths;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    if let Some((_, rest)) = arguments.get(1..).and_then(<[_]>::split_first)
-        && arguments[1] == survivor::NAME
+    if let [_, word, rest @ ..] = &arguments[..]
+        && word == survivor::NAME
     {
         survivor::survive(rest);
         return ExitCode::SUCCESS;

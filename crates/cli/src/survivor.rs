@@ -8,7 +8,6 @@
 //! stands on it.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -19,6 +18,7 @@ use iolane_disk::served::fuse::take_away_by_force;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
+use crate::cleanup::remove_own;
 use crate::session::Session;
 use crate::sys::parent::signal_at_its_end;
 
@@ -30,30 +30,27 @@ const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Until it is dropped, somebody watches over this process.
-pub struct Survivor {
-    /// Dropped, it ends the thread that has the child.
-    end: Option<mpsc::Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
-}
+pub struct Survivor(Option<Watch>);
+
+/// The thread that has the child, and what ends it when dropped.
+type Watch = (mpsc::Sender<()>, thread::JoinHandle<()>);
 
 impl Survivor {
-    /// Before anything is mounted on `mount`. Its own directory `own`, if there
-    /// is one, goes too, with the files in it. Where no process can be made
-    /// there is none: then the next run clears the mount.
+    /// Before anything is mounted on the directory `mount`. Its own directory
+    /// `own`, if there is one, goes too, with the files in it. Where no process
+    /// can be made there is none: then the next run clears the mount.
     pub fn watch(mount: &Path, own: Option<&Path>, session: &Session) -> Survivor {
-        let mut survivor = Survivor {
-            end: None,
-            thread: None,
-        };
-        let Some(program) = session.program.clone() else {
-            return survivor;
-        };
-        let mut command = Command::new(program);
+        Survivor(Survivor::begin(mount, own, session))
+    }
+
+    fn begin(mount: &Path, own: Option<&Path>, session: &Session) -> Option<Watch> {
+        let mut command = Command::new(session.program.as_ref()?);
         command
             .arg(NAME)
             .arg(std::process::id().to_string())
-            .arg(mount)
-            .args(own)
+            // As the kernel names them; later nothing may look at them.
+            .arg(mount.canonicalize().ok()?)
+            .args(own.map(Path::canonicalize).transpose().ok()?)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -72,19 +69,16 @@ impl Survivor {
                     let _ = child.wait();
                 }
             });
-        if let Ok(thread) = thread {
-            let _ = begun.recv();
-            survivor.end = Some(end);
-            survivor.thread = Some(thread);
-        }
-        survivor
+        let thread = thread.ok()?;
+        let _ = begun.recv();
+        Some((end, thread))
     }
 }
 
 impl Drop for Survivor {
     fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
+        if let Some((end, thread)) = self.0.take() {
+            drop(end);
             // It panics on nothing.
             let _ = thread.join();
         }
@@ -121,44 +115,9 @@ pub fn survive(arguments: &[OsString]) {
     let own = own.first().map(PathBuf::from);
     for _ in 0..TRIES {
         // No longer than needed: another server may want the place.
-        if take_away_by_force(&mount) && own.as_deref().is_none_or(remove) {
+        if take_away_by_force(&mount) && own.as_deref().is_none_or(remove_own) {
             return;
         }
         thread::sleep(PAUSE);
-    }
-}
-
-/// Removes a directory with its files and empty directories. Bit by bit: a
-/// mount that could not be taken away is left alone.
-fn remove(own: &Path) -> bool {
-    for entry in fs::read_dir(own).into_iter().flatten().flatten() {
-        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let _ = match is_directory {
-            true => fs::remove_dir(entry.path()),
-            false => fs::remove_file(entry.path()),
-        };
-    }
-    let _ = fs::remove_dir(own);
-    !own.exists()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_goes_with_its_files_but_not_with_what_is_deeper() {
-        let directory = tempfile::tempdir().unwrap();
-        let own = directory.path().join("own");
-        fs::create_dir_all(own.join("empty")).unwrap();
-        fs::write(own.join("backing"), "x").unwrap();
-        fs::create_dir(own.join("mounted")).unwrap();
-        let deeper = own.join("mounted/file");
-        fs::write(&deeper, "x").unwrap();
-        assert!(!remove(&own));
-        assert!(deeper.exists() && !own.join("empty").exists() && !own.join("backing").exists());
-        fs::remove_file(deeper).unwrap();
-        assert!(remove(&own));
-        assert!(!own.exists());
     }
 }

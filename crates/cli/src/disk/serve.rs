@@ -95,9 +95,7 @@ fn set_up_and_serve(
     let _survivor = match &arguments.mount {
         Some(directory) => {
             clear_stale(directory, session)?;
-            // What is wrong with it is told when it is mounted on.
-            let real = directory.canonicalize().ok();
-            real.map(|mount| Survivor::watch(&mount, None, session))
+            Some(Survivor::watch(directory, None, session))
         }
         None => None,
     };

@@ -16,7 +16,7 @@ use super::lead::{self, Way};
 use super::loop_device::LoopDevice;
 use super::{describe, failure, serve};
 use crate::args::disk::{LeadChoice, ModelArgs};
-use crate::cleanup::Registration;
+use crate::cleanup::{Registration, remove_own};
 use crate::error::Failure;
 use crate::session::Session;
 use crate::survivor::Survivor;
@@ -136,20 +136,13 @@ impl Place {
         };
         fs::create_dir(&own).map_err(refused)?;
         let (backing, served, files) = (own.join("backing"), own.join("disk"), own.join("files"));
-        let paths = (own.clone(), backing.clone(), served.clone(), files.clone());
+        let removed = own.clone();
         let remove = session.cleanups.register(move || {
-            let (own, backing, served, files) = paths;
-            // Bit by bit, as nothing but this may be removed: a mount that
-            // could not be taken away is left alone.
-            let _ = fs::remove_file(backing);
-            let _ = fs::remove_dir(served);
-            let _ = fs::remove_dir(files);
-            let _ = fs::remove_dir(own);
+            remove_own(&removed);
         });
         fs::create_dir(&served).map_err(refused)?;
         fs::create_dir(&files).map_err(refused)?;
-        let real = fs::canonicalize(&own).map_err(refused)?;
-        let survivor = Survivor::watch(&real.join("disk"), Some(&real), session);
+        let survivor = Survivor::watch(&served, Some(&own), session);
         Ok(Self {
             backing,
             served,

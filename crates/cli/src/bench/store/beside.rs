@@ -12,7 +12,7 @@ use iolane_store::{Direction, Durability, Error, RowChange, StoreOptions};
 
 use super::run::ending;
 use super::table::TABLE;
-use super::work::Work;
+use super::work::{Work, key};
 use crate::args::store_bench::Beside;
 use crate::sys::nice::be_nice;
 use crate::workload::offsets::Random;
@@ -160,7 +160,7 @@ impl Background<'_> {
     /// Gives up where somebody else was first: another round follows.
     fn change(&self, work: &Work<'_>, ids: &[u64], version: u64) -> Result<(), Error> {
         let mut transaction = work.store.begin_bulk();
-        let keys: Vec<[Value; 1]> = ids.iter().map(|&id| [(id as i64).into()]).collect();
+        let keys: Vec<_> = ids.iter().map(|&id| key(id)).collect();
         let changed = transaction.change_many(TABLE, &keys, |found| match found[0] {
             Value::Integer(id) => RowChange::Update(work.table.row(id as u64, version)),
             _ => RowChange::Keep,

@@ -13,7 +13,7 @@ use iolane_disk::served::{Lead, Server, ServerOptions};
 use super::VerifyOptions;
 use super::client::{Client, FileClient, NbdClient};
 use crate::args::disk::Transport;
-use crate::cleanup::Registration;
+use crate::cleanup::{Registration, remove_own};
 use crate::disk::lead::{self, Way};
 use crate::disk::loop_device::LoopDevice;
 use crate::disk::{failure, serve};
@@ -50,15 +50,11 @@ impl<'a> Place<'a> {
         std::fs::create_dir(&directory).map_err(refused)?;
         let own = directory.clone();
         let remove = session.cleanups.register(move || {
-            // Bit by bit, as nothing but this may be removed: a mount that
-            // could not be taken away is left alone.
-            let _ = std::fs::remove_file(own.join("backing"));
-            let _ = std::fs::remove_dir(own.join("mount"));
-            let _ = std::fs::remove_dir(own);
+            remove_own(&own);
         });
-        std::fs::create_dir(directory.join("mount")).map_err(refused)?;
-        let real = std::fs::canonicalize(&directory).map_err(refused)?;
-        let survivor = Survivor::watch(&real.join("mount"), Some(&real), session);
+        let mount = directory.join("mount");
+        std::fs::create_dir(&mount).map_err(refused)?;
+        let survivor = Survivor::watch(&mount, Some(&directory), session);
         Ok(Self {
             options,
             session,

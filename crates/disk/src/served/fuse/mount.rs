@@ -243,11 +243,12 @@ pub fn unmount_stale(directory: &Path) -> io::Result<bool> {
 ///
 /// `directory` is a path without symbolic links: nothing may look at it.
 pub fn take_away_by_force(directory: &Path) -> bool {
-    let devices = loop_devices_where(|backing| backing.starts_with(directory));
+    let devices = || loop_devices_where(|backing| backing.starts_with(directory));
+    let found = devices();
     if mounted_by_us(directory) {
         let _ = unmount(directory, Unmount::Force);
     }
-    for device in devices {
+    for device in found {
         for place in mounts_of(device.as_os_str().as_bytes()) {
             let _ = unmount(&place, Unmount::Detach);
         }
@@ -256,12 +257,12 @@ pub fn take_away_by_force(directory: &Path) -> bool {
     if mounted_by_us(directory) {
         let _ = unmount(directory, Unmount::Detach);
     }
-    !mounted_by_us(directory)
-        && loop_devices_where(|backing| backing.starts_with(directory)).is_empty()
+    !mounted_by_us(directory) && devices().is_empty()
 }
 
 fn mounted_by_us(directory: &Path) -> bool {
-    mounts_of(SOURCE.as_bytes()).contains(&directory.to_owned())
+    let mut ours = mounts_of(SOURCE.as_bytes()).into_iter();
+    ours.any(|place| place == directory)
 }
 
 /// Where something from `source` is mounted.
