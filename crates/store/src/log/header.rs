@@ -23,13 +23,14 @@ use iolane::{Buffer, File, Level};
 pub(super) const BLOCK_BYTES: u64 = 4096;
 /// Where the circle begins.
 pub(super) const CIRCLE: u64 = 2 * BLOCK_BYTES;
-/// The version that this code writes.
-const VERSION: u32 = 1;
+/// The version that this code writes. In version 1 there are no openings.
+pub(super) const VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"iolane-L";
 
 /// What a header block says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
+    pub version: u32,
     pub store: u64,
     pub circle_bytes: u64,
     pub count: u64,
@@ -46,7 +47,7 @@ impl Header {
     fn write(&self, block: &mut [u8]) {
         block.fill(0);
         block[..8].copy_from_slice(&MAGIC);
-        block[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        block[8..12].copy_from_slice(&self.version.to_le_bytes());
         block[16..24].copy_from_slice(&self.store.to_le_bytes());
         block[24..32].copy_from_slice(&self.circle_bytes.to_le_bytes());
         block[32..40].copy_from_slice(&self.count.to_le_bytes());
@@ -67,13 +68,14 @@ impl Header {
             return Ok(None);
         }
         let version = u32_at(8);
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(LogError::Version {
                 found: version,
                 known: VERSION,
             });
         }
         Ok(Some(Header {
+            version,
             store: u64_at(16),
             circle_bytes: u64_at(24),
             count: u64_at(32),
@@ -82,14 +84,18 @@ impl Header {
         }))
     }
 
-    /// The header that holds, of the two blocks of a file.
+    /// The header that holds, of the two blocks of a file. One of a version that
+    /// is not known may be damage, or that of a newer program that came no
+    /// further: before it writes anything else it makes both its own.
     fn choose(blocks: &[u8]) -> Result<Header, LogError> {
         let (first, second) = blocks.split_at(BLOCK_BYTES as usize);
-        [Header::read(first)?, Header::read(second)?]
-            .into_iter()
-            .flatten()
-            .max_by_key(|header| header.count)
-            .ok_or(LogError::Foreign)
+        let both = [Header::read(first), Header::read(second)];
+        let newest = both.iter().flatten().flatten().max_by_key(|it| it.count);
+        if let Some(&newest) = newest {
+            return Ok(newest);
+        }
+        let [first, second] = both;
+        first.and(second).and(Err(LogError::Foreign))
     }
 
     /// The header that holds, of a log file. A block that cannot be read is as
@@ -131,6 +137,7 @@ mod tests {
 
     fn header(count: u64) -> Header {
         Header {
+            version: VERSION,
             store: 7,
             circle_bytes: 1 << 20,
             count,
@@ -166,11 +173,12 @@ mod tests {
     #[test]
     fn a_newer_version_is_told_from_a_foreign_file() {
         let mut bytes = file([header(4), header(5)]);
-        bytes[BLOCK_BYTES as usize + 8] = 2;
-        assert_eq!(
-            Header::choose(&bytes),
-            Err(LogError::Version { found: 2, known: 1 })
-        );
+        bytes[BLOCK_BYTES as usize + 8] = 3;
+        // Damage, or a newer program that came no further.
+        assert_eq!(Header::choose(&bytes), Ok(header(4)));
+        bytes[8] = 3;
+        let newer = LogError::Version { found: 3, known: 2 };
+        assert_eq!(Header::choose(&bytes), Err(newer));
         assert_eq!(
             Header::choose(&vec![7; CIRCLE as usize]),
             Err(LogError::Foreign)

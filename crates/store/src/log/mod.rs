@@ -32,7 +32,7 @@ use crate::waits::{WaitStatistics, Waits};
 use circle::{BLOCK, Circle};
 use header::Header;
 use iolane::{Buffer, Device, File};
-use record::HEAD;
+use record::{HEAD, PAYLOAD_MAX};
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -277,7 +277,7 @@ impl Log {
     /// [`LogError::TooLarge`] for more than a quarter of the log,
     /// [`LogError::Failed`].
     pub fn reserve(&self, bytes: usize, stands_back: bool) -> Result<LogRoom<'_>, LogError> {
-        let limit = (self.capacity() / 4) as usize;
+        let limit = ((self.capacity() / 4) as usize).min(PAYLOAD_MAX);
         if bytes > limit {
             return Err(LogError::TooLarge { bytes, limit });
         }

@@ -1,10 +1,13 @@
 //! Making a log, and opening one.
 
 use super::circle::{BLOCK, Circle};
-use super::header::{CIRCLE, Header};
+use super::header::{CIRCLE, Header, VERSION};
+use super::record::{self, OPENING};
 use super::{CAPACITY_BYTES_MAX, CAPACITY_BYTES_MIN, Log, LogError, LogScan};
 use crate::ids::Lsn;
 use iolane::{Buffer, File, Level};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 
 /// Zeros written at once to a new log: others wait for a disk of 128 MiB/s for
 /// 2 ms then.
@@ -65,6 +68,7 @@ impl Log {
             at += length;
         }
         let header = Header {
+            version: VERSION,
             store,
             circle_bytes: capacity_bytes,
             count: 0,
@@ -83,12 +87,14 @@ impl Log {
 
     /// Opens a log, finds its end, and returns it with the records since the
     /// checkpoint. All that was found is made durable first: a process that
-    /// was killed may have left it in the disk's cache.
+    /// was killed may have left it in the disk's cache. Nothing that lies behind
+    /// the end will ever follow it.
     ///
     /// # Errors
-    /// [`LogError`]: not a log, of a newer version, truncated, not readable.
+    /// [`LogError`]: not a log, of a newer version, truncated, not readable or
+    /// not writable.
     pub fn open(file: File) -> Result<(Log, LogScan), LogError> {
-        let header = Header::of(&file)?;
+        let mut header = Header::of(&file)?;
         if header.circle_bytes < CAPACITY_BYTES_MIN || !header.circle_bytes.is_multiple_of(BLOCK) {
             return Err(LogError::Foreign);
         }
@@ -99,15 +105,54 @@ impl Log {
             return Err(LogError::Truncated { at: size });
         }
         file.sync_data(Level::Critical).map_err(LogError::failed)?;
-        let scan = || {
-            let circle = Circle::new(file.clone(), header.circle_bytes);
-            LogScan::new(circle, header.checkpoint, header.chain)
-        };
+        if header.version < VERSION {
+            // Before there is anything that the older version does not know.
+            header.version = VERSION;
+            for _ in 0..2 {
+                header.count += 1;
+                header.put(&file)?;
+            }
+        }
+        let circle = || Circle::new(file.clone(), header.circle_bytes);
+        let scan = || LogScan::new(circle(), header.checkpoint, header.chain);
         let mut to_the_end = scan();
         while to_the_end.next()?.is_some() {}
-        let (end, chain) = to_the_end.position();
-        let tail = to_the_end.block_of_end()?;
-        let circle = Circle::new(file.clone(), header.circle_bytes);
-        Ok((Log::at(circle, header, end, chain, tail), scan()))
+        let (at, chain) = to_the_end.goes_on_at();
+        let (end, chain, tail) = write_opening(&circle(), at, chain)?;
+        Ok((Log::at(circle(), header, end, chain, tail), scan()))
     }
+}
+
+/// Writes an [opening](record::opening) at `at` and nothing else: all around it
+/// is written as it stands on the disk, so that of a write that power cuts short
+/// nothing but the opening itself is new, or less. The log ends before it or
+/// behind it, and what lay at `at` can never become whole again. Returns the end,
+/// the checksum of the opening, and the bytes before the end in its block.
+///
+/// It needs no room to be reserved. The last record ended within the capacity,
+/// behind it is no more than one opening, as the next overwrites one that
+/// nothing follows, and [blocks are kept free](Log::capacity).
+fn write_opening(circle: &Circle, at: Lsn, chain: u32) -> Result<(Lsn, u32, Vec<u8>), LogError> {
+    let end = Lsn(at.0 + OPENING as u64);
+    let first = at.0 / BLOCK * BLOCK;
+    let mut blocks = Buffer::new((end.0 - first).next_multiple_of(BLOCK) as usize);
+    let mut block = Buffer::new(BLOCK as usize);
+    for (index, place) in blocks.chunks_mut(BLOCK as usize).enumerate() {
+        let from = first + index as u64 * BLOCK;
+        match circle.read(from, &mut block, BLOCK as usize) {
+            Ok(()) => place.copy_from_slice(&block),
+            // Nothing that is needed stands there: what cannot be read cannot
+            // become whole either.
+            Err(_) if from >= at.0 => place.fill(0),
+            Err(error) => return Err(error),
+        }
+    }
+    let random = || u128::from(RandomState::new().hash_one(at.0));
+    let (opening, checksum) = record::opening(at, chain, random() << 64 | random());
+    let begin = (at.0 - first) as usize;
+    blocks[begin..begin + OPENING].copy_from_slice(&opening);
+    circle.write(first, &blocks)?;
+    let tail = end.0 / BLOCK * BLOCK - first;
+    let tail = tail as usize..(end.0 - first) as usize;
+    Ok((end, checksum, blocks[tail].to_vec()))
 }

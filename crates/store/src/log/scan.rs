@@ -2,7 +2,7 @@
 
 use super::LogError;
 use super::circle::{BLOCK, Circle};
-use super::record::{self, HEAD, Head};
+use super::record::{HEAD, Head};
 use crate::ids::Lsn;
 use iolane::Buffer;
 
@@ -22,6 +22,8 @@ pub struct LogScan {
     chunk_from: u64,
     chunk_length: usize,
     payload: Vec<u8>,
+    /// Where the opening begins that was the last record read, and its chain.
+    opening: Option<(Lsn, u32)>,
 }
 
 /// One record.
@@ -44,6 +46,7 @@ impl LogScan {
             chunk_from: 0,
             chunk_length: 0,
             payload: Vec::new(),
+            opening: None,
             circle,
         }
     }
@@ -57,44 +60,51 @@ impl LogScan {
         reason = "lends its memory, and may fail"
     )]
     pub fn next(&mut self) -> Result<Option<LogRecord<'_>>, LogError> {
+        loop {
+            let start = Lsn(self.position);
+            let Some(head) = self.read_record()? else {
+                return Ok(None);
+            };
+            let chain = std::mem::replace(&mut self.chain, head.checksum);
+            self.position += (HEAD + self.payload.len()) as u64;
+            self.opening = head.is_opening().then_some((start, chain));
+            if !head.is_opening() {
+                return Ok(Some(LogRecord {
+                    start,
+                    end: Lsn(self.position),
+                    payload: &self.payload,
+                }));
+            }
+        }
+    }
+
+    /// Reads the record at `position` into `payload`, if there is one.
+    fn read_record(&mut self) -> Result<Option<Head>, LogError> {
         let start = self.position;
         let mut head = [0; HEAD];
         if !self.copy(start, &mut head)? {
             return Ok(None);
         }
         let head = Head::parse(&head);
-        let length = head.length as usize;
         let begin = start + HEAD as u64;
-        if length == 0 || head.chain != self.chain || begin + length as u64 > self.limit {
-            return Ok(None);
-        }
+        let length = match head.payload() {
+            Some(length) if head.chain == self.chain && begin + length as u64 <= self.limit => {
+                length
+            }
+            _ => return Ok(None),
+        };
         let mut payload = std::mem::take(&mut self.payload);
         payload.resize(length, 0);
         let whole = self.copy(begin, &mut payload)?;
         self.payload = payload;
-        if !whole || record::checksum(Lsn(start), self.chain, &self.payload) != head.checksum {
-            return Ok(None);
-        }
-        self.position = begin + length as u64;
-        self.chain = head.checksum;
-        Ok(Some(LogRecord {
-            start: Lsn(start),
-            end: Lsn(self.position),
-            payload: &self.payload,
-        }))
+        let is_whole = whole && head.is_of(Lsn(start), self.chain, &self.payload);
+        Ok(is_whole.then_some(head))
     }
 
-    /// Where the next record begins, and the checksum of the last.
-    pub(super) fn position(&self) -> (Lsn, u32) {
-        (Lsn(self.position), self.chain)
-    }
-
-    /// The bytes before the next record in its block.
-    pub(super) fn block_of_end(&mut self) -> Result<Vec<u8>, LogError> {
-        let mut bytes = vec![0; (self.position % BLOCK) as usize];
-        let first = self.position - bytes.len() as u64;
-        self.copy(first, &mut bytes)?;
-        Ok(bytes)
+    /// At the end: where the log goes on, and the checksum of the record before.
+    /// What went on there before and appended nothing is overwritten.
+    pub(super) fn goes_on_at(&self) -> (Lsn, u32) {
+        self.opening.unwrap_or((Lsn(self.position), self.chain))
     }
 
     /// Copies the bytes at log position `at`. False when they lie beyond a

@@ -1,4 +1,5 @@
 use super::header::{BLOCK_BYTES, CIRCLE};
+use super::record::OPENING;
 use super::*;
 use iolane::{Engine, Level, SimulatedDisk};
 use iolane_disk::fault::{Fault, FaultPlan, Rule, Trigger};
@@ -8,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
+
+mod openings;
 
 const CAPACITY: u64 = CAPACITY_BYTES_MIN;
 
@@ -37,6 +40,12 @@ impl Place {
             .unwrap()
     }
 
+    /// To damage it.
+    fn bytes(&self) -> std::fs::File {
+        let mut options = std::fs::File::options();
+        options.read(true).write(true).open(&self.path).unwrap()
+    }
+
     fn create(&self, start: u64) -> Log {
         Log::create(
             self.file(&self.path),
@@ -63,6 +72,11 @@ fn append(log: &Log, payload: &[u8]) -> (Lsn, Lsn) {
     log.append(room, payload, |_, _| ())
 }
 
+/// The end of a log that ended here, and was opened.
+fn behind_opening(end: Lsn) -> Lsn {
+    Lsn(end.0 + OPENING as u64)
+}
+
 fn payload(number: u64, length: usize) -> Vec<u8> {
     (0..length)
         .map(|i| (number as usize * 31 + i) as u8)
@@ -84,7 +98,7 @@ fn what_is_durable_is_found_again() {
         }
     }
     log.make_durable(log.end()).unwrap();
-    let end = log.end();
+    let end = behind_opening(log.end());
     drop(log);
     let (log, found) = place.open();
     assert_eq!(found, written);
@@ -101,7 +115,7 @@ fn what_was_not_made_durable_is_not_there() {
     drop(log);
     let (log, found) = place.open();
     assert_eq!(found, [(0, b"one".to_vec())]);
-    assert_eq!(log.end(), end);
+    assert_eq!(log.end(), behind_opening(end));
 }
 
 #[test]
@@ -171,6 +185,7 @@ fn either_header_may_be_damaged_and_the_checkpoint_is_the_last() {
         std::fs::write(&place.path, &damaged).unwrap();
         let (log, found) = place.open();
         assert_eq!(found, [(start.0, payload(7, 100))]);
+        let end = behind_opening(end);
         assert_eq!((log.checkpoint_lsn(), log.end()), (start, end));
     }
 }
@@ -201,7 +216,7 @@ fn a_torn_write_ends_the_log_before_it_and_harms_nothing_older() {
         let records = if torn == after { 2 } else { 1 };
         assert_eq!(found.len(), records, "sectors {lost:06b} lost");
         if records == 1 {
-            assert_eq!(log.end(), end);
+            assert_eq!(log.end(), behind_opening(end));
         }
     }
 }
@@ -217,15 +232,14 @@ fn what_lay_behind_a_torn_record_does_not_come_back() {
     }
     log.make_durable(log.end()).unwrap();
     drop(log);
-    let file = std::fs::File::options()
-        .write(true)
-        .open(&place.path)
-        .unwrap();
+    let file = place.bytes();
     file.write_all_at(&[0; 512], CIRCLE + 512).unwrap();
     let (log, found) = place.open();
     assert_eq!(found, []);
-    // As long as the first record, so that the second would follow.
-    let (_, end) = append(&log, &payload(9, 5000));
+    // As long as the first record with the opening before it, so that the second
+    // would follow.
+    let (start, end) = append(&log, &payload(9, 5000 - OPENING));
+    assert_eq!(end.0, (5000 + HEAD) as u64);
     log.make_durable(end).unwrap();
     // The tail block was padded with zeros; put the old second record's
     // beginning back, as if the disk had kept it.
@@ -240,8 +254,8 @@ fn what_lay_behind_a_torn_record_does_not_come_back() {
     file.write_all_at(&stale, CIRCLE + end.0).unwrap();
     drop(log);
     let (log, found) = place.open();
-    assert_eq!(found, [(0, payload(9, 5000))]);
-    assert_eq!(log.end(), end);
+    assert_eq!(found, [(start.0, payload(9, 5000 - OPENING))]);
+    assert_eq!(log.end(), behind_opening(end));
 }
 
 #[test]
@@ -357,7 +371,7 @@ fn who_writes_ahead_ends_when_the_log_fails() {
 }
 
 /// A log on a disk that cannot read these bytes of it.
-fn unreadable(place: &Place, ranges: &[Range<u64>]) -> Result<usize, LogError> {
+fn unreadable(place: &Place, ranges: &[Range<u64>]) -> Result<(Engine, Log, LogScan), LogError> {
     let rules = ranges.iter().map(|range| Rule {
         fault: Fault::EioRead,
         trigger: Trigger::Probability(1.0),
@@ -376,7 +390,13 @@ fn unreadable(place: &Place, ranges: &[Range<u64>]) -> Result<usize, LogError> {
     let mut buffer = Buffer::new(bytes.len());
     buffer.copy_from_slice(&bytes);
     file.write_at(&buffer, 0, Level::Critical).unwrap();
-    let (_, mut scan) = Log::open(file)?;
+    let (log, scan) = Log::open(file)?;
+    Ok((engine, log, scan))
+}
+
+/// How many records are found there.
+fn count_unreadable(place: &Place, ranges: &[Range<u64>]) -> Result<usize, LogError> {
+    let (_engine, _, mut scan) = unreadable(place, ranges)?;
     let mut count = 0;
     while scan.next()?.is_some() {
         count += 1;
@@ -395,22 +415,22 @@ fn what_no_record_needs_may_be_unreadable() {
     }
     log.make_durable(end).unwrap();
     drop(log);
-    assert_eq!(unreadable(&place, &[]).unwrap(), 20);
+    assert_eq!(count_unreadable(&place, &[]).unwrap(), 20);
     // One header of two, and what lies behind the end.
     let behind = CIRCLE + (end.0 / BLOCK + 1) * BLOCK;
     let first = 0..BLOCK;
     assert_eq!(
-        unreadable(&place, &[first, behind..behind + BLOCK]).unwrap(),
+        count_unreadable(&place, &[first, behind..behind + BLOCK]).unwrap(),
         20
     );
     let second = BLOCK..2 * BLOCK;
     assert_eq!(
-        unreadable(&place, std::slice::from_ref(&second)).unwrap(),
+        count_unreadable(&place, std::slice::from_ref(&second)).unwrap(),
         20
     );
     // Both headers; a record.
     for needed in [0..CIRCLE, CIRCLE + BLOCK..CIRCLE + 2 * BLOCK] {
-        let opened = unreadable(&place, std::slice::from_ref(&needed));
+        let opened = count_unreadable(&place, std::slice::from_ref(&needed));
         assert!(matches!(opened, Err(LogError::Failed { .. })), "{opened:?}");
     }
 }
@@ -457,10 +477,7 @@ fn what_is_no_log_is_refused() {
         Some(LogError::Foreign)
     );
     drop(place.create(0));
-    let file = std::fs::File::options()
-        .write(true)
-        .open(&place.path)
-        .unwrap();
+    let file = place.bytes();
     file.set_len(CIRCLE + CAPACITY - 4096).unwrap();
     assert_eq!(
         error(Log::open(place.file(&place.path))),
@@ -479,13 +496,20 @@ fn a_failed_write_ends_the_log_for_good() {
     let place = Place::new();
     drop(place.create(0));
     // Opened for reading only: every write fails with EBADF.
-    let file = place
-        .engine
-        .open(&place.path, iolane::OpenOptions::new().read(true))
-        .unwrap();
-    let (log, _) = Log::open(file).unwrap();
+    let file = || {
+        place
+            .engine
+            .open(&place.path, iolane::OpenOptions::new().read(true))
+            .unwrap()
+    };
+    let opened = Log::open(file()).err();
+    assert!(
+        matches!(&opened, Some(LogError::Failed { .. })),
+        "{opened:?}"
+    );
+    let log = place.open().0.with_plain(file());
     let (_, end) = append(&log, b"lost");
-    let first = log.make_durable(end).unwrap_err();
+    let first = log.make_written(end).unwrap_err();
     assert!(
         matches!(&first, LogError::Failed { reason } if reason.contains("offset")),
         "{first}"
