@@ -156,8 +156,11 @@ struct Calm {
 pub(crate) struct Knee {
     /// The elasticity at which the window stays as it is.
     target: f64,
-    /// Transfers below which it never falls.
+    /// Transfers below which it never falls, beside what others have in flight.
     least: f64,
+    /// What that costs. It takes from the window; one that it fills is as small as
+    /// one can be, and all that are smaller are the same.
+    others: f64,
     window: f64,
     /// No comparison has yet said that it is far enough.
     starting: bool,
@@ -195,6 +198,7 @@ impl Knee {
         Knee {
             target,
             least,
+            others: 0.0,
             window: START * least * typical,
             starting: true,
             phase: Phase::Use,
@@ -219,7 +223,17 @@ impl Knee {
 
     /// The window in use, in transfers of the typical cost.
     pub(crate) fn transfers(&self) -> f64 {
-        (self.window / self.typical).clamp(self.least, TRANSFERS_MAX)
+        let least = self.least();
+        (self.window / self.typical).clamp(least, TRANSFERS_MAX.max(least))
+    }
+
+    fn least(&self) -> f64 {
+        self.least + self.others / self.typical
+    }
+
+    /// Notes what others have in flight.
+    pub(crate) fn beside(&mut self, others: f64) {
+        self.others = others;
     }
 
     /// The window in force, in units of cost.
@@ -227,7 +241,7 @@ impl Knee {
         let transfers = match self.phase {
             Phase::Use => self.transfers(),
             Phase::Probe => self.larger(),
-            Phase::Rest => self.least,
+            Phase::Rest => self.least(),
         };
         transfers * self.typical
     }
@@ -470,7 +484,9 @@ impl Knee {
 
     /// The next smaller window that is worth a try, or `used`.
     fn smaller(&self, now_ns: u64, used: f64) -> f64 {
-        let next = (used / self.step_ln.exp()).min(used - 0.5).max(self.least);
+        let next = (used / self.step_ln.exp())
+            .min(used - 0.5)
+            .max(self.least());
         let too_small = self
             .too_small
             .filter(|&(window, then)| next <= window && now_ns.saturating_sub(then) < TOO_SMALL_NS);

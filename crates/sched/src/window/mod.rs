@@ -149,6 +149,7 @@ impl Learned {
         if was_active && !self.foreground_is_active() {
             self.alone.interrupt();
             self.foreground_cost = 0.0;
+            self.shared.beside(0.0);
         }
         self.now_ns
     }
@@ -231,6 +232,7 @@ impl Learned {
             self.knee_mut().departed(cost as f64);
         }
         self.foreground_cost += (flight.urgent_cost as f64 - self.foreground_cost) / 64.0;
+        self.shared.beside(self.foreground_cost);
     }
 
     fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample) {
