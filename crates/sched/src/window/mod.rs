@@ -1,24 +1,26 @@
 //! How much may be in flight, learned while running.
 //!
-//! Three parts: [`cost`] weighs what a transfer costs the device, [`knee`]
-//! finds how much cost in flight is enough by [`comparisons`], [`rate`]
-//! recognises a volume with a budget. This file knows whether there is a
+//! [`cost`] weighs what a transfer costs the device, [`knee`] finds how much cost
+//! in flight is enough by [`comparisons`]. [`stalls`] recognises a volume with a
+//! budget, under which [`pace`] stays. This file knows whether there is a
 //! foreground, puts them together and says what they mean for each level.
 
 mod comparisons;
 pub(crate) mod cost;
 mod knee;
-mod rate;
+mod pace;
 mod shortest;
+mod stalls;
 
 use crate::config::WindowConfig;
 use crate::request::Level;
 use crate::scheduler::Flight;
 use cost::CostModel;
 use knee::{Completed, Knee};
-use rate::Rate;
-pub use rate::{RateLimit, RateUnit};
+use pace::Pace;
+pub use pace::{RateLimit, RateUnit};
 use shortest::Shortest;
+use stalls::Stalls;
 
 /// After a request that somebody waits for, the lower levels keep to the window
 /// that spares its latency for a while. Should the next come later, it has to wait
@@ -123,7 +125,7 @@ struct Learned {
     cost: CostModel,
     shared: Knee,
     alone: Knee,
-    rate: Rate,
+    stalls: Stalls,
     foreground: Foreground,
     /// Throughput of the last epoch, in cost / ns.
     throughput: Option<f64>,
@@ -188,6 +190,10 @@ impl Learned {
         }
     }
 
+    fn is_paced(&self) -> bool {
+        self.stalls.pace().is_some_and(|pace| !pace.has_room())
+    }
+
     fn has_room(&self, flight: &Flight, level: Level) -> bool {
         if level == Level::Critical {
             return true;
@@ -197,7 +203,7 @@ impl Learned {
             return foreground < FOREGROUND_TRANSFERS_MIN
                 || (flight.urgent_cost as f64) < FOREGROUND_WINDOWS * self.shared.limit();
         }
-        if !self.rate.has_room() {
+        if self.is_paced() {
             return false;
         }
         if flight.lower_cost == 0 {
@@ -218,9 +224,10 @@ impl Learned {
 
     fn departed(&mut self, now_ns: u64, flight: &Flight, level: Level, cost: u64, bytes: u32) {
         let now_ns = self.latest(now_ns);
-        self.rate.advance(now_ns);
-        self.rate
-            .departed(f64::from(bytes), level <= Level::Foreground);
+        self.stalls.advance(now_ns);
+        if let Some(pace) = self.stalls.pace_mut() {
+            pace.departed(f64::from(bytes), level <= Level::Foreground);
+        }
         if level <= Level::Foreground {
             let drain_ns = self.drain_ns();
             if !self.foreground_is_active() {
@@ -240,13 +247,13 @@ impl Learned {
         let service_ns = self.service_ns();
         let bytes = f64::from(sample.bytes);
         if bytes > 0.0 {
-            self.rate
+            self.stalls
                 .completed(now_ns, sample.dispatched_ns, bytes, service_ns);
         }
         // A probe lets all go that there is to send, where that is more than
         // the window in use did: then it says what more of it brings.
         let full = sample.lower_waiting || self.knee().probes_beyond(flight.lower_cost as f64);
-        if !full || !sample.ok || self.rate.limit().is_some() {
+        if !full || !sample.ok || self.stalls.pace().is_some() {
             self.knee_mut().interrupt();
             return;
         }
@@ -280,7 +287,7 @@ impl Window {
                 cost,
                 shared: Knee::new(typical, ELASTICITY_SHARED, 1.0),
                 alone: Knee::new(typical, ELASTICITY_ALONE, ALONE_TRANSFERS_MIN),
-                rate: Rate::default(),
+                stalls: Stalls::default(),
                 foreground: Foreground::default(),
                 throughput: None,
                 foreground_cost: 0.0,
@@ -297,7 +304,7 @@ impl Window {
     pub(crate) fn advance(&mut self, now_ns: u64) {
         if self.config == WindowConfig::Learned {
             let now_ns = self.learned.latest(now_ns);
-            self.learned.rate.advance(now_ns);
+            self.learned.stalls.advance(now_ns);
         }
     }
 
@@ -312,7 +319,7 @@ impl Window {
 
     /// Whether a rate limit lets nothing go that nobody waits for.
     pub(crate) fn is_paced(&self) -> bool {
-        self.config == WindowConfig::Learned && !self.learned.rate.has_room()
+        self.config == WindowConfig::Learned && self.learned.is_paced()
     }
 
     /// What a transfer is predicted to cost the device.
@@ -349,7 +356,7 @@ impl Window {
     /// When a rate limit lets the next request go.
     pub(crate) fn next_timer(&self) -> Option<u64> {
         match self.config {
-            WindowConfig::Learned => self.learned.rate.next_timer(),
+            WindowConfig::Learned => self.learned.stalls.pace().and_then(Pace::next_timer),
             WindowConfig::Fixed(_) => None,
         }
     }
@@ -367,7 +374,7 @@ impl Window {
             },
             service_ns: self.service_ns(),
             equal_bytes: self.learned.cost.equal_bytes(),
-            rate_limit: self.learned.rate.limit(),
+            rate_limit: self.learned.stalls.pace().map(Pace::limit),
         }
     }
 }

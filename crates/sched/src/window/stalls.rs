@@ -1,18 +1,19 @@
-//! Recognises a rate-limited volume and stays just under its budget.
+//! Recognises a volume whose budget runs empty, and stays just under it.
 //!
 //! A token bucket in the kernel (`blk-throttle`) or in a hypervisor serves at
 //! full speed until the budget of its period is used up, and then lets
 //! everything wait for the next period, for tens of milliseconds: whoever
 //! arrives then waits, however urgent. Its signature is a series of stalls
 //! between which the same amount is served, at the same pace. Once that is
-//! seen, requests are paced evenly, slightly below it: the bucket never runs
-//! empty, and what waits, waits in our queue, where levels count.
+//! seen, requests are [paced](super::pace): the bucket never runs empty.
 //!
 //! A head that seeks stalls as well, for 5 to 20 ms, and does it for ever: some
 //! of its stalls agree by chance. But what lies between two of them is a few
 //! transfers, which prove nothing, or differs from one time to the next. So a
 //! budget of less than eight transfers a period is not recognised: it looks
 //! like a slow disk.
+
+use super::pace::{Pace, RateLimit, RateUnit};
 
 /// A stall: nothing completed for this long while something was in flight...
 const STALL_NS_MIN: u64 = 5_000_000;
@@ -32,11 +33,6 @@ const AGREE_AMOUNT: f64 = 0.15;
 const STALLED_SHARE_MIN: f64 = 0.2;
 /// A period longer than this says nothing: the load paused.
 const PERIOD_NS_MAX: u64 = 2_000_000_000;
-/// Pace as a part of the recognised rate. Kernel and hypervisor budgets are
-/// exact, so the slack only has to absorb bursts of our own and rounding.
-const PACE: f64 = 0.985;
-/// Requests that may go at once after a pause, in time at the paced rate.
-const BURST_NS: f64 = 1_500_000.0;
 /// A pace under which nothing stalls for this long is right. Longer than the
 /// stalls that [`PERIODS`] of the longest kind need to be recognised again, or
 /// rare pauses would lower the pace without end.
@@ -47,11 +43,6 @@ const LOWERED_MAX: u32 = 2;
 /// ... and ignored for this long, doubled each time.
 const IGNORE_NS_MIN: u64 = 10_000_000_000;
 const IGNORE_NS_MAX: u64 = 640_000_000_000;
-/// How far urgent requests, which never wait, may overdraw, in bursts.
-const DEBT_BURSTS: f64 = 20.0;
-/// Part of the rate that the lower levels keep when urgent ones use all of it:
-/// no level starves.
-const RESERVE: f64 = 0.02;
 /// While paced, how long until the limit is tested for having been raised;
 /// doubled each time that it was not.
 const TEST_AFTER_NS_MIN: u64 = 10_000_000_000;
@@ -71,24 +62,6 @@ const LAG_NS: u64 = 1_000_000_000;
 /// Weight of one transfer in the usual latency.
 const USUAL_PART: f64 = 1.0 / 64.0;
 
-/// What a limit counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RateUnit {
-    /// Transfers, whatever their size.
-    Transfers,
-    /// Bytes.
-    Bytes,
-}
-
-/// A recognised limit of the volume.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RateLimit {
-    /// What it counts.
-    pub unit: RateUnit,
-    /// How many of them a second the volume was seen to allow.
-    pub per_second: f64,
-}
-
 /// What was served from the end of one stall to the end of the next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Period {
@@ -100,19 +73,14 @@ struct Period {
     largest_bytes: f64,
 }
 
+/// A pace, and whether what it lets go is slow.
 #[derive(Clone, Debug)]
-struct Pace {
-    limit: RateLimit,
-    /// Factor on the paced rate, above 1 while a test runs.
+struct Paced {
+    pace: Pace,
+    /// Of the pace, above 1 while a test runs.
     factor: f64,
-    /// Units that may go now; negative after urgent ones went without asking.
-    tokens: f64,
-    /// Largest transfer of the lower levels, in units: it may overdraw by
-    /// itself, and all of that has to be paid back.
-    largest: f64,
-    /// What the lower levels may send even then, in units.
-    reserve: f64,
-    filled_ns: u64,
+    test_ns: u64,
+    test_after_ns: u64,
     /// Moving average of the latency while no test runs; of one that stalled
     /// only as much as makes a stall.
     usual_ns: f64,
@@ -121,18 +89,16 @@ struct Pace {
     /// end a test either: each would be, and the pace would stay for ever. If
     /// the limit still holds, it is recognised anew.
     slow_anyway: bool,
-    test_ns: u64,
-    test_after_ns: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rate {
+pub(super) struct Stalls {
     last_completion_ns: u64,
     begin_ns: Option<u64>,
     current: Period,
     periods: [Period; PERIODS],
     seen: usize,
-    pace: Option<Pace>,
+    paced: Option<Paced>,
     /// When a limit was recognised last, and how many times running it was
     /// lower than the one before.
     recognised_ns: u64,
@@ -142,103 +108,46 @@ pub(crate) struct Rate {
     ignore_ns: u64,
 }
 
-impl Pace {
-    fn new(now_ns: u64, limit: RateLimit) -> Pace {
-        Pace {
-            limit,
+impl Paced {
+    fn new(now_ns: u64, limit: RateLimit) -> Paced {
+        Paced {
+            pace: Pace::new(now_ns, limit),
             factor: 1.0,
-            tokens: 0.0,
-            largest: 0.0,
-            reserve: 0.0,
-            filled_ns: now_ns,
+            test_ns: now_ns + TEST_AFTER_NS_MIN,
+            test_after_ns: TEST_AFTER_NS_MIN,
             usual_ns: 0.0,
             begin_ns: now_ns,
             slow_anyway: false,
-            test_ns: now_ns + TEST_AFTER_NS_MIN,
-            test_after_ns: TEST_AFTER_NS_MIN,
         }
-    }
-
-    fn units(&self, bytes: f64) -> f64 {
-        match self.limit.unit {
-            RateUnit::Transfers => 1.0,
-            RateUnit::Bytes => bytes,
-        }
-    }
-
-    fn per_ns(&self) -> f64 {
-        self.limit.per_second * PACE * self.factor / 1e9
-    }
-
-    fn fill(&mut self, now_ns: u64) {
-        let elapsed_ns = now_ns.saturating_sub(self.filled_ns) as f64;
-        self.filled_ns = now_ns.max(self.filled_ns);
-        let burst = (BURST_NS * self.per_ns()).max(1.0);
-        let more = elapsed_ns * self.per_ns();
-        let debt_max = (burst * DEBT_BURSTS).max(self.largest);
-        self.tokens = (self.tokens + more).clamp(-debt_max, burst);
-        self.reserve = (self.reserve + more * RESERVE).min(1.0_f64.max(burst * RESERVE));
     }
 }
 
-impl Rate {
-    pub(crate) fn limit(&self) -> Option<RateLimit> {
-        self.pace.as_ref().map(|pace| pace.limit)
+impl Stalls {
+    pub fn pace(&self) -> Option<&Pace> {
+        self.paced.as_ref().map(|paced| &paced.pace)
     }
 
-    /// Whether a request that nobody waits for may go.
-    pub(crate) fn has_room(&self) -> bool {
-        self.pace
-            .as_ref()
-            .is_none_or(|pace| pace.tokens > 0.0 || pace.reserve >= 1.0)
-    }
-
-    /// When [`has_room`](Rate::has_room) becomes true, if it is false.
-    pub(crate) fn next_timer(&self) -> Option<u64> {
-        let pace = self.pace.as_ref().filter(|_| !self.has_room())?;
-        // Half a unit above zero, so that one wake-up is enough.
-        let tokens = 0.5_f64.mul_add(pace.units(4096.0), -pace.tokens);
-        let reserve = (1.0 - pace.reserve) / RESERVE;
-        let missing = tokens.min(reserve);
-        Some(pace.filled_ns + (missing / pace.per_ns()).ceil() as u64 + 1)
+    pub fn pace_mut(&mut self) -> Option<&mut Pace> {
+        self.paced.as_mut().map(|paced| &mut paced.pace)
     }
 
     /// Lets time pass.
-    pub(crate) fn advance(&mut self, now_ns: u64) {
-        let Some(pace) = &mut self.pace else { return };
-        pace.fill(now_ns);
-        if now_ns < pace.test_ns {
+    pub fn advance(&mut self, now_ns: u64) {
+        let Some(paced) = &mut self.paced else { return };
+        paced.pace.fill(now_ns);
+        if now_ns < paced.test_ns {
             return;
         }
-        pace.factor *= TEST_STEP;
-        pace.test_ns = now_ns + TEST_STEP_NS;
-        if pace.factor > TEST_END {
-            self.pace = None;
+        paced.factor *= TEST_STEP;
+        paced.pace.set_factor(paced.factor);
+        paced.test_ns = now_ns + TEST_STEP_NS;
+        if paced.factor > TEST_END {
+            self.paced = None;
             self.seen = 0;
         }
     }
 
-    /// Notes a transfer. Urgent ones do not ask [`has_room`](Rate::has_room).
-    pub(crate) fn departed(&mut self, bytes: f64, urgent: bool) {
-        if let Some(pace) = &mut self.pace {
-            let units = pace.units(bytes);
-            if !urgent {
-                pace.largest = pace.largest.max(units);
-                if pace.tokens <= 0.0 {
-                    pace.reserve -= units;
-                }
-            }
-            pace.tokens -= units;
-        }
-    }
-
-    pub(crate) fn completed(
-        &mut self,
-        now_ns: u64,
-        dispatched_ns: u64,
-        bytes: f64,
-        service_ns: u64,
-    ) {
+    pub fn completed(&mut self, now_ns: u64, dispatched_ns: u64, bytes: f64, service_ns: u64) {
         let waited_ns = now_ns - self.last_completion_ns.max(dispatched_ns).min(now_ns);
         self.last_completion_ns = now_ns;
         self.end_test_if_slow(now_ns, now_ns - dispatched_ns, service_ns);
@@ -252,19 +161,18 @@ impl Rate {
     }
 
     fn end_test_if_slow(&mut self, now_ns: u64, latency_ns: u64, service_ns: u64) {
-        let Some(pace) = &mut self.pace else { return };
-        let slow_ns = TEST_SLOW_TIMES * pace.usual_ns.max(service_ns as f64);
+        let Some(paced) = &mut self.paced else { return };
+        let slow_ns = TEST_SLOW_TIMES * paced.usual_ns.max(service_ns as f64);
         let slow = latency_ns as f64 > slow_ns;
-        if pace.factor <= 1.0 {
-            pace.slow_anyway |= slow && now_ns - pace.begin_ns > LAG_NS;
+        if paced.factor <= 1.0 {
+            paced.slow_anyway |= slow && now_ns - paced.begin_ns > LAG_NS;
             let latency_ns = latency_ns.min(STALL_NS_MIN) as f64;
-            pace.usual_ns += (latency_ns - pace.usual_ns) * USUAL_PART;
-            return;
-        }
-        if slow && !pace.slow_anyway {
-            pace.factor = 1.0;
-            pace.test_after_ns = (pace.test_after_ns * 2).min(TEST_AFTER_NS_MAX);
-            pace.test_ns = now_ns + pace.test_after_ns;
+            paced.usual_ns += (latency_ns - paced.usual_ns) * USUAL_PART;
+        } else if slow && !paced.slow_anyway {
+            paced.factor = 1.0;
+            paced.pace.set_factor(1.0);
+            paced.test_after_ns = (paced.test_after_ns * 2).min(TEST_AFTER_NS_MAX);
+            paced.test_ns = now_ns + paced.test_after_ns;
         }
     }
 
@@ -329,12 +237,12 @@ impl Rate {
         self.seen = 0;
         self.begin_ns = None;
         if self.is_false_alarm(now_ns) {
-            self.pace = None;
+            self.paced = None;
             self.ignore_ns = (self.ignore_ns * 2).clamp(IGNORE_NS_MIN, IGNORE_NS_MAX);
             self.ignore_until_ns = now_ns + self.ignore_ns;
             return;
         }
-        self.pace = Some(Pace::new(now_ns, RateLimit { unit, per_second }));
+        self.paced = Some(Paced::new(now_ns, RateLimit { unit, per_second }));
     }
 
     /// A budget that was lowered is met by a lower pace. If stalls go on under
@@ -342,41 +250,12 @@ impl Rate {
     /// would end in standstill.
     fn is_false_alarm(&mut self, now_ns: u64) -> bool {
         let soon = now_ns.saturating_sub(self.recognised_ns) < SETTLED_NS;
-        self.lowered = if self.pace.is_some() && soon {
+        self.lowered = if self.paced.is_some() && soon {
             self.lowered + 1
         } else {
             0
         };
         self.recognised_ns = now_ns;
         self.lowered > LOWERED_MAX
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One of these takes a tenth of the budget of a second.
-    #[test]
-    fn large_transfers_keep_to_a_small_budget_of_bytes() {
-        const BYTES: f64 = 1_048_576.0;
-        let limit = RateLimit {
-            unit: RateUnit::Bytes,
-            per_second: 10.0 * BYTES,
-        };
-        let mut rate = Rate {
-            pace: Some(Pace::new(0, limit)),
-            ..Rate::default()
-        };
-        let mut transfers = 0;
-        // Ends before the first test.
-        for ms in 1..=9_000 {
-            rate.advance(ms * 1_000_000);
-            while rate.has_room() {
-                rate.departed(BYTES, false);
-                transfers += 1;
-            }
-        }
-        assert!((86..=93).contains(&transfers), "{transfers} in 9 s");
     }
 }

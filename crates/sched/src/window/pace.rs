@@ -1,0 +1,150 @@
+//! Keeps the lower levels to a limit: what goes, goes evenly and slightly below
+//! it. What waits then waits in our queue, where levels count, and not with the
+//! volume.
+
+/// Pace as a part of the limit. Kernel and hypervisor budgets are exact, so the
+/// slack only has to absorb bursts of our own and rounding.
+const PACE: f64 = 0.985;
+/// Requests that may go at once after a pause, in time at the paced rate.
+const BURST_NS: f64 = 1_500_000.0;
+/// How far urgent requests, which never wait, may overdraw, in bursts.
+const DEBT_BURSTS: f64 = 20.0;
+/// Part of the rate that the lower levels keep when urgent ones use all of it:
+/// no level starves.
+const RESERVE: f64 = 0.02;
+
+/// What a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateUnit {
+    /// Transfers, whatever their size.
+    Transfers,
+    /// Bytes.
+    Bytes,
+}
+
+/// A recognised limit of the volume.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateLimit {
+    /// What it counts.
+    pub unit: RateUnit,
+    /// How many of them a second the volume was seen to allow.
+    pub per_second: f64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    limit: RateLimit,
+    /// Factor on the paced rate.
+    factor: f64,
+    /// Units that may go now; negative after urgent ones went without asking.
+    tokens: f64,
+    /// Largest transfer of the lower levels, in units: it may overdraw by
+    /// itself, and all of that has to be paid back.
+    largest: f64,
+    /// What the lower levels may send even then, in units.
+    reserve: f64,
+    filled_ns: u64,
+}
+
+impl Pace {
+    pub fn new(now_ns: u64, limit: RateLimit) -> Pace {
+        Pace {
+            limit,
+            factor: 1.0,
+            tokens: 0.0,
+            largest: 0.0,
+            reserve: 0.0,
+            filled_ns: now_ns,
+        }
+    }
+
+    pub fn limit(&self) -> RateLimit {
+        self.limit
+    }
+
+    /// What a transfer of `bytes` takes of the budget.
+    fn units(&self, bytes: f64) -> f64 {
+        match self.limit.unit {
+            RateUnit::Transfers => 1.0,
+            RateUnit::Bytes => bytes,
+        }
+    }
+
+    fn per_ns(&self) -> f64 {
+        self.limit.per_second * PACE * self.factor / 1e9
+    }
+
+    fn burst(&self) -> f64 {
+        (BURST_NS * self.per_ns()).max(1.0)
+    }
+
+    /// Lets time pass.
+    pub fn fill(&mut self, now_ns: u64) {
+        let elapsed_ns = now_ns.saturating_sub(self.filled_ns) as f64;
+        self.filled_ns = now_ns.max(self.filled_ns);
+        let burst = self.burst();
+        let more = elapsed_ns * self.per_ns();
+        let debt_max = (burst * DEBT_BURSTS).max(self.largest);
+        self.tokens = (self.tokens + more).clamp(-debt_max, burst);
+        self.reserve = (self.reserve + more * RESERVE).min(1.0_f64.max(burst * RESERVE));
+    }
+
+    /// Whether a request that nobody waits for may go.
+    pub fn has_room(&self) -> bool {
+        self.tokens > 0.0 || self.reserve >= 1.0
+    }
+
+    /// When [`has_room`](Pace::has_room) becomes true, if it is false.
+    pub fn next_timer(&self) -> Option<u64> {
+        if self.has_room() {
+            return None;
+        }
+        // Half a unit above zero, so that one wake-up is enough.
+        let tokens = 0.5_f64.mul_add(self.units(4096.0), -self.tokens);
+        let reserve = (1.0 - self.reserve) / RESERVE;
+        let missing = tokens.min(reserve);
+        Some(self.filled_ns + (missing / self.per_ns()).ceil() as u64 + 1)
+    }
+
+    /// Notes a transfer. Urgent ones do not ask [`has_room`](Pace::has_room).
+    pub fn departed(&mut self, bytes: f64, urgent: bool) {
+        let units = self.units(bytes);
+        if !urgent {
+            self.largest = self.largest.max(units);
+            if self.tokens <= 0.0 {
+                self.reserve -= units;
+            }
+        }
+        self.tokens -= units;
+    }
+
+    /// Goes by so many times the pace from now on.
+    pub fn set_factor(&mut self, factor: f64) {
+        self.factor = factor;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of these takes a tenth of the budget of a second.
+    #[test]
+    fn large_transfers_keep_to_a_small_budget_of_bytes() {
+        const BYTES: f64 = 1_048_576.0;
+        let limit = RateLimit {
+            unit: RateUnit::Bytes,
+            per_second: 10.0 * BYTES,
+        };
+        let mut pace = Pace::new(0, limit);
+        let mut transfers = 0;
+        for ms in 1..=9_000 {
+            pace.fill(ms * 1_000_000);
+            while pace.has_room() {
+                pace.departed(BYTES, false);
+                transfers += 1;
+            }
+        }
+        assert!((86..=93).contains(&transfers), "{transfers} in 9 s");
+    }
+}
