@@ -90,3 +90,28 @@ fn a_foreground_that_fills_the_window_leaves_the_background_its_share() {
         assert!(share > 0.9, "{share} of the background");
     }
 }
+
+/// The rate is recognised, and kept to: nothing waits with the volume.
+fn waits_as_if_alone(preset: &str, per_second: f64) {
+    for share in [0.1, 0.4] {
+        let [p99, p999, background] = beside(preset, share * per_second, 1);
+        assert!(p99 < 1.25, "{preset}: {p99} times the p99");
+        assert!(p999 < 1.6, "{preset}: {p999} times the p99.9");
+        assert!(
+            background > 0.95,
+            "{preset}: {background} of the background"
+        );
+    }
+}
+
+#[test]
+fn the_foreground_waits_as_if_alone_on_slow_volumes() {
+    waits_as_if_alone("aws-gp3", 3000.0);
+    waits_as_if_alone("gcp-pd-balanced", 6000.0);
+}
+
+#[test]
+fn the_foreground_waits_as_if_alone_on_fast_volumes() {
+    waits_as_if_alone("aws-gp3-16000", 16_000.0);
+    waits_as_if_alone("aws-io2", 16_000.0);
+}

@@ -120,6 +120,7 @@ struct Epoch {
     bytes: f64,
     cost: f64,
     cost_x_latency_ns: f64,
+    latency_ns: f64,
     /// Transfers that somebody waited for, and their latencies' sum.
     urgent: f64,
     urgent_latency_ns: f64,
@@ -134,13 +135,18 @@ pub(crate) struct Completed {
     pub urgent: bool,
 }
 
-/// One finished epoch, for the cost model.
+/// One finished epoch in which the lower levels used the window.
 pub(crate) struct Measured {
     pub elapsed_ns: f64,
     pub transfers: f64,
     pub bytes: f64,
     /// In cost / ns.
     pub throughput: f64,
+    /// Transfers in flight on average, and their cost.
+    pub in_flight: f64,
+    pub cost_in_flight: f64,
+    /// The window was [the least](Knee::limit), to see what it does to others.
+    pub is_rest: bool,
 }
 
 /// What was the case when the window had settled.
@@ -303,6 +309,7 @@ impl Knee {
         epoch.bytes += transfer.bytes;
         epoch.cost += transfer.cost;
         epoch.cost_x_latency_ns += transfer.cost * transfer.latency_ns;
+        epoch.latency_ns += transfer.latency_ns;
         if transfer.urgent {
             self.urgent_usual_ns += (transfer.latency_ns - self.urgent_usual_ns) / 64.0;
         }
@@ -349,6 +356,7 @@ impl Knee {
             in_flight: epoch.cost_x_latency_ns / elapsed_ns,
             urgent_latency_ns,
         };
+        let is_rest = self.phase == Phase::Rest;
         self.judge(now_ns, point);
         self.begin_epoch(now_ns, in_flight);
         Some(Measured {
@@ -356,6 +364,9 @@ impl Knee {
             transfers: epoch.transfers,
             bytes: epoch.bytes,
             throughput: point.throughput,
+            in_flight: epoch.latency_ns / elapsed_ns,
+            cost_in_flight: point.in_flight,
+            is_rest,
         })
     }
 
@@ -412,12 +423,17 @@ impl Knee {
         }
         calm.changed_epochs += 1;
         if calm.changed_epochs >= CHANGED_EPOCHS {
-            self.calm = None;
-            self.still = 0;
-            self.comparisons = Comparisons::default();
-            self.rose = None;
-            self.step_ln = STEP_LN_MAX;
+            self.wake();
         }
+    }
+
+    /// Looks for the right window anew.
+    pub(crate) fn wake(&mut self) {
+        self.calm = None;
+        self.still = 0;
+        self.comparisons = Comparisons::default();
+        self.rose = None;
+        self.step_ln = STEP_LN_MAX;
     }
 
     /// Takes one comparison.

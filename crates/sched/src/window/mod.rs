@@ -1,12 +1,14 @@
 //! How much may be in flight, learned while running.
 //!
 //! [`cost`] weighs what a transfer costs the device, [`knee`] finds how much cost
-//! in flight is enough by [`comparisons`]. [`stalls`] recognises a volume with a
-//! budget, under which [`pace`] stays. This file knows whether there is a
-//! foreground, puts them together and says what they mean for each level.
+//! in flight is enough by [`comparisons`]. [`stalls`] and [`even`] recognise two
+//! kinds of volumes with a budget, under which [`pace`] stays. This file knows
+//! whether there is a foreground, puts them together and says what they mean for
+//! each level.
 
 mod comparisons;
 pub(crate) mod cost;
+mod even;
 mod knee;
 mod pace;
 mod shortest;
@@ -16,6 +18,7 @@ use crate::config::WindowConfig;
 use crate::request::Level;
 use crate::scheduler::Flight;
 use cost::CostModel;
+use even::Even;
 use knee::{Completed, Knee};
 use pace::Pace;
 pub use pace::{RateLimit, RateUnit};
@@ -126,6 +129,7 @@ struct Learned {
     shared: Knee,
     alone: Knee,
     stalls: Stalls,
+    even: Even,
     foreground: Foreground,
     /// Throughput of the last epoch, in cost / ns.
     throughput: Option<f64>,
@@ -190,8 +194,32 @@ impl Learned {
         }
     }
 
+    /// The limit to keep to now. An even one costs nobody anything while nobody
+    /// waits.
+    fn pace(&self) -> Option<&Pace> {
+        let even = self.even.pace(self.now_ns);
+        let even = even.filter(|_| self.foreground_is_active());
+        self.stalls.pace().or(even)
+    }
+
+    /// The limit that was recognised, whether it is kept now or not.
+    fn limit(&self) -> Option<RateLimit> {
+        let pace = self.stalls.pace().or(self.even.any_pace());
+        pace.map(Pace::limit)
+    }
+
     fn is_paced(&self) -> bool {
-        self.stalls.pace().is_some_and(|pace| !pace.has_room())
+        self.pace().is_some_and(|pace| !pace.has_room())
+    }
+
+    /// Transfers of the lower levels that may be in flight, and their cost.
+    fn window(&self) -> (f64, f64) {
+        let knee = self.knee();
+        match self.even.in_flight(self.now_ns) {
+            // The foreground's own is among what was counted for it.
+            Some(in_flight) if self.foreground_is_active() => in_flight,
+            _ => (knee.transfers(), knee.limit() - self.foreground_cost),
+        }
     }
 
     fn has_room(&self, flight: &Flight, level: Level) -> bool {
@@ -212,20 +240,28 @@ impl Learned {
         // What is sent while somebody's transfer is with the device may be
         // served before it: by a disk that goes where its head is nearest, all
         // of a sweep. Once a windowful has gone, the rest waits for it.
-        if f64::from(flight.overtakers) >= self.knee().transfers() {
+        let (transfers, limit) = self.window();
+        if f64::from(flight.overtakers) >= transfers {
             return false;
         }
         // The last transfer may reach over the limit by half of itself, so
         // that the count is the limit rounded, not rounded up.
-        let limit = self.knee().limit() - self.foreground_cost;
         let typical = self.knee().typical();
         (flight.lower_cost as f64) + typical / 2.0 < limit
     }
 
+    fn advance(&mut self, now_ns: u64) {
+        self.stalls.advance(now_ns);
+        if let Some(pace) = self.even.pace_mut() {
+            pace.fill(now_ns);
+        }
+    }
+
     fn departed(&mut self, now_ns: u64, flight: &Flight, level: Level, cost: u64, bytes: u32) {
         let now_ns = self.latest(now_ns);
-        self.stalls.advance(now_ns);
-        if let Some(pace) = self.stalls.pace_mut() {
+        self.advance(now_ns);
+        let paces = [self.stalls.pace_mut(), self.even.pace_mut()];
+        for pace in paces.into_iter().flatten() {
             pace.departed(f64::from(bytes), level <= Level::Foreground);
         }
         if level <= Level::Foreground {
@@ -250,10 +286,21 @@ impl Learned {
             self.stalls
                 .completed(now_ns, sample.dispatched_ns, bytes, service_ns);
         }
+        if self.stalls.pace().is_some() {
+            self.even.forget();
+        }
+        let is_even = self.foreground_is_active() && self.even.any_pace().is_some();
+        if is_even {
+            self.even.completed(now_ns, bytes, sample.lower_waiting);
+            if self.even.any_pace().is_none() {
+                self.shared.wake();
+            }
+        }
+        let is_paced = is_even || self.stalls.pace().is_some();
         // A probe lets all go that there is to send, where that is more than
         // the window in use did: then it says what more of it brings.
         let full = sample.lower_waiting || self.knee().probes_beyond(flight.lower_cost as f64);
-        if !full || !sample.ok || self.stalls.pace().is_some() {
+        if !full || !sample.ok || is_paced {
             self.knee_mut().interrupt();
             return;
         }
@@ -272,6 +319,9 @@ impl Learned {
             self.throughput = Some(measured.throughput);
             self.cost
                 .learn(measured.elapsed_ns, measured.transfers, measured.bytes);
+            if self.foreground_is_active() && !measured.is_rest {
+                self.even.measured(now_ns, &measured);
+            }
         }
     }
 }
@@ -288,6 +338,7 @@ impl Window {
                 shared: Knee::new(typical, ELASTICITY_SHARED, 1.0),
                 alone: Knee::new(typical, ELASTICITY_ALONE, ALONE_TRANSFERS_MIN),
                 stalls: Stalls::default(),
+                even: Even::default(),
                 foreground: Foreground::default(),
                 throughput: None,
                 foreground_cost: 0.0,
@@ -304,7 +355,7 @@ impl Window {
     pub(crate) fn advance(&mut self, now_ns: u64) {
         if self.config == WindowConfig::Learned {
             let now_ns = self.learned.latest(now_ns);
-            self.learned.stalls.advance(now_ns);
+            self.learned.advance(now_ns);
         }
     }
 
@@ -356,7 +407,7 @@ impl Window {
     /// When a rate limit lets the next request go.
     pub(crate) fn next_timer(&self) -> Option<u64> {
         match self.config {
-            WindowConfig::Learned => self.learned.stalls.pace().and_then(Pace::next_timer),
+            WindowConfig::Learned => self.learned.pace().and_then(Pace::next_timer),
             WindowConfig::Fixed(_) => None,
         }
     }
@@ -374,7 +425,7 @@ impl Window {
             },
             service_ns: self.service_ns(),
             equal_bytes: self.learned.cost.equal_bytes(),
-            rate_limit: self.learned.stalls.pace().map(Pace::limit),
+            rate_limit: self.learned.limit(),
         }
     }
 }

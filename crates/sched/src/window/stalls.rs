@@ -13,7 +13,7 @@
 //! budget of less than eight transfers a period is not recognised: it looks
 //! like a slow disk.
 
-use super::pace::{Pace, RateLimit, RateUnit};
+use super::pace::{Pace, RateLimit, RateUnit, TEST_AFTER_NS_MAX, TEST_AFTER_NS_MIN};
 
 /// A stall: nothing completed for this long while something was in flight...
 const STALL_NS_MIN: u64 = 5_000_000;
@@ -43,10 +43,6 @@ const LOWERED_MAX: u32 = 2;
 /// ... and ignored for this long, doubled each time.
 const IGNORE_NS_MIN: u64 = 10_000_000_000;
 const IGNORE_NS_MAX: u64 = 640_000_000_000;
-/// While paced, how long until the limit is tested for having been raised;
-/// doubled each time that it was not.
-const TEST_AFTER_NS_MIN: u64 = 10_000_000_000;
-const TEST_AFTER_NS_MAX: u64 = 320_000_000_000;
 /// Each step of a test raises the pace by this factor for `TEST_STEP_NS`.
 const TEST_STEP: f64 = 1.01;
 const TEST_STEP_NS: u64 = 200_000_000;

@@ -1,5 +1,6 @@
 //! Devices in virtual time, as simple as shows what the window must cope with.
 
+use iolane_sched::RateUnit;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -43,6 +44,13 @@ pub enum Model {
         bytes: u64,
         latency_ns: u64,
     },
+    /// So many transfers, or bytes, a second, and what was saved in 10 ms: what
+    /// comes earlier is delayed.
+    Even {
+        unit: RateUnit,
+        per_second: f64,
+        latency_ns: u64,
+    },
 }
 
 pub struct Device {
@@ -59,6 +67,8 @@ pub struct Device {
     slice: u64,
     left_transfers: u64,
     left_bytes: u64,
+    /// Even: until when the budget is spent.
+    spent_ns: f64,
     random: u64,
 }
 
@@ -79,6 +89,7 @@ impl Device {
             slice: u64::MAX,
             left_transfers: 0,
             left_bytes: 0,
+            spent_ns: 0.0,
             random: 88_172_645_463_325_252,
         }
     }
@@ -171,6 +182,20 @@ impl Device {
                 let start_ns = now_ns.max(slice * slice_ns);
                 let at = start_ns + (latency_ns as f64 * jitter) as u64;
                 self.done.push(Reverse((at, id)));
+            }
+            Model::Even {
+                unit,
+                per_second,
+                latency_ns,
+            } => {
+                let units = match unit {
+                    RateUnit::Transfers => 1.0,
+                    RateUnit::Bytes => bytes as f64,
+                };
+                let now = now_ns as f64;
+                self.spent_ns = self.spent_ns.max(now - 1e7) + units / per_second * 1e9;
+                let at = self.spent_ns.max(now) + latency_ns as f64 * jitter;
+                self.done.push(Reverse((at as u64, id)));
             }
         }
     }

@@ -2,6 +2,7 @@
 //! the best that any fixed window makes of them (found by trying all).
 
 mod device;
+mod even;
 mod run;
 
 use device::Model;
