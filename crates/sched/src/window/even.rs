@@ -29,12 +29,16 @@ const MORE: f64 = 1.25;
 /// So many times what was in flight then may be, under the pace: enough for it
 /// to be reached, little enough to be a bound where it is not.
 const IN_FLIGHT: f64 = 1.5;
-/// So long a test goes as fast as this many times as much in flight does. What
-/// the bucket has saved goes in the first half; if the second brings this much
-/// more than the limit, there is none any more.
-const TEST_NS: u64 = 60_000_000;
+/// A test goes as fast as this many times as much in flight does. What the bucket
+/// has saved goes first, for so long; then it is seen, for as long and for so many
+/// transfers, whether that brings this much more than the limit: then there is
+/// none any more.
 const TEST_IN_FLIGHT: f64 = 1.25;
+const TEST_HALF_NS: u64 = 30_000_000;
+const TEST_TRANSFERS: u32 = 64;
 const TEST_BROUGHT: f64 = 1.05;
+/// Longer it lasts only where nobody waits for anything meanwhile.
+const TEST_NS_MAX: u64 = 1_000_000_000;
 /// Weight of one transfer in the share that finds the pace unused.
 const UNUSED_PART: f64 = 1.0 / 128.0;
 /// From this share on the pace is not what holds the lower levels back.
@@ -66,8 +70,8 @@ struct Paced {
     /// When the next test begins, or has begun.
     test_ns: u64,
     test_after_ns: u64,
-    /// Units that ended in the second half of a test.
-    test_units: f64,
+    /// Transfers that ended in the second half of a test, and their units.
+    tested: (u32, f64),
     /// Moving average: the share of transfers at whose end the pace would have let
     /// more go, while there was more to send.
     unused: f64,
@@ -139,25 +143,26 @@ impl Even {
 
     fn go_on_testing(&mut self, now_ns: u64, bytes: f64) {
         let Some(paced) = &mut self.paced else { return };
-        let tested_ns = now_ns - paced.test_ns;
-        if tested_ns < TEST_NS / 2 {
+        let elapsed_ns = now_ns - paced.test_ns;
+        if elapsed_ns > TEST_NS_MAX {
+            (paced.test_ns, paced.tested) = (now_ns, (0, 0.0));
             return;
         }
-        if tested_ns > 2 * TEST_NS {
-            // Nobody waited for anything when it was due.
-            (paced.test_ns, paced.test_units) = (now_ns, 0.0);
+        let Some(seen_ns) = elapsed_ns.checked_sub(TEST_HALF_NS) else {
+            return;
+        };
+        let (transfers, units) = &mut paced.tested;
+        *transfers += 1;
+        *units += paced.pace.units(bytes);
+        if seen_ns < TEST_HALF_NS || *transfers < TEST_TRANSFERS {
             return;
         }
-        if tested_ns < TEST_NS {
-            paced.test_units += paced.pace.units(bytes);
-            return;
-        }
-        let per_second = paced.test_units / (TEST_NS / 2) as f64 * 1e9;
+        let per_second = *units / seen_ns as f64 * 1e9;
         if per_second > TEST_BROUGHT * paced.pace.limit().per_second {
             self.forget();
             return;
         }
-        paced.test_units = 0.0;
+        paced.tested = (0, 0.0);
         paced.test_after_ns = (paced.test_after_ns * 2).min(TEST_AFTER_NS_MAX);
         paced.test_ns = now_ns + paced.test_after_ns;
     }
@@ -183,7 +188,7 @@ impl Even {
             ),
             test_ns: now_ns + TEST_AFTER_NS_MIN,
             test_after_ns: TEST_AFTER_NS_MIN,
-            test_units: 0.0,
+            tested: (0, 0.0),
             unused: 0.0,
         });
     }
