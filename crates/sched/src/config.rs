@@ -94,7 +94,9 @@ pub enum WindowConfig {
     /// have its [`LevelConfig::min_active`] beyond it.
     Fixed(u32),
     /// Learned while running: the smallest amount at which the device delivers
-    /// its full throughput. Only for [`Policy::Lanes`].
+    /// its full throughput. Where a volume's budget of transfers or bytes a second
+    /// is recognised, the lower levels stay just below that instead, while it
+    /// matters to others. Only for [`Policy::Lanes`].
     Learned,
 }
 

@@ -37,8 +37,9 @@ const TEST_IN_FLIGHT: f64 = 1.25;
 const TEST_HALF_NS: u64 = 30_000_000;
 const TEST_TRANSFERS: u32 = 64;
 const TEST_BROUGHT: f64 = 1.05;
-/// Longer it lasts only where nobody waits for anything meanwhile.
-const TEST_NS_MAX: u64 = 1_000_000_000;
+/// One that lasts longer, or in which the lower levels had no more to send, says
+/// nothing, and is made again after so long.
+const TEST_AGAIN_NS: u64 = 1_000_000_000;
 /// Weight of one transfer in the share that finds the pace unused.
 const UNUSED_PART: f64 = 1.0 / 128.0;
 /// From this share on the pace is not what holds the lower levels back.
@@ -129,7 +130,7 @@ impl Even {
     pub fn completed(&mut self, now_ns: u64, bytes: f64, lower_waiting: bool) {
         let Some(paced) = &mut self.paced else { return };
         if paced.is_testing(now_ns) {
-            self.go_on_testing(now_ns, bytes);
+            self.go_on_testing(now_ns, bytes, lower_waiting);
         } else if lower_waiting {
             paced.pace.fill(now_ns);
             let unused = f64::from(u8::from(paced.pace.is_unused()));
@@ -141,11 +142,11 @@ impl Even {
         }
     }
 
-    fn go_on_testing(&mut self, now_ns: u64, bytes: f64) {
+    fn go_on_testing(&mut self, now_ns: u64, bytes: f64, lower_waiting: bool) {
         let Some(paced) = &mut self.paced else { return };
         let elapsed_ns = now_ns - paced.test_ns;
-        if elapsed_ns > TEST_NS_MAX {
-            (paced.test_ns, paced.tested) = (now_ns, (0, 0.0));
+        if elapsed_ns > TEST_AGAIN_NS || !lower_waiting {
+            (paced.test_ns, paced.tested) = (now_ns + TEST_AGAIN_NS, (0, 0.0));
             return;
         }
         let Some(seen_ns) = elapsed_ns.checked_sub(TEST_HALF_NS) else {

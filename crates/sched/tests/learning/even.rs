@@ -105,6 +105,23 @@ fn notices_a_raised_limit() {
     assert!(raised.transfers_per_second > 0.95 * 9000.0, "{report}");
 }
 
+/// A test needs a background that would send more.
+#[test]
+fn notices_a_raised_limit_after_a_time_without_background() {
+    let mut run = Run::new(config(WindowConfig::Learned), transfers(3000.0));
+    run.measure(&load(), 5.0);
+    assert!(limit(&run).is_some());
+    let mut foreground = load();
+    foreground.background.depth = 0;
+    run.measure(&foreground, 60.0);
+    run.device.set_model(transfers(9000.0));
+    run.measure(&load(), 5.0);
+    let raised = run.measure(&load(), 5.0);
+    let report = show("raised", &raised);
+    println!("{report}");
+    assert!(raised.transfers_per_second > 0.95 * 9000.0, "{report}");
+}
+
 /// Then nobody is spared, and all of it is used.
 #[test]
 fn without_a_foreground_nothing_is_held_back() {
