@@ -38,7 +38,9 @@ const TEST_HALF_NS: u64 = 30_000_000;
 const TEST_TRANSFERS: u32 = 64;
 const TEST_BROUGHT: f64 = 1.05;
 /// One that lasts longer, or in which the lower levels had no more to send, says
-/// nothing, and is made again after so long.
+/// nothing...
+const TEST_NS_MAX: u64 = 5_000_000_000;
+/// ... and is made again after so long.
 const TEST_AGAIN_NS: u64 = 1_000_000_000;
 /// Weight of one transfer in the share that finds the pace unused.
 const UNUSED_PART: f64 = 1.0 / 128.0;
@@ -145,7 +147,7 @@ impl Even {
     fn go_on_testing(&mut self, now_ns: u64, bytes: f64, lower_waiting: bool) {
         let Some(paced) = &mut self.paced else { return };
         let elapsed_ns = now_ns - paced.test_ns;
-        if elapsed_ns > TEST_AGAIN_NS || !lower_waiting {
+        if elapsed_ns > TEST_NS_MAX || !lower_waiting {
             (paced.test_ns, paced.tested) = (now_ns + TEST_AGAIN_NS, (0, 0.0));
             return;
         }
