@@ -95,6 +95,7 @@ fn a_lead_makes_answers_early_by_so_much_and_no_more() {
         rested_ns: 0,
         crowded_ns: 0,
         per_mebibyte_ns: 0,
+        client_ns: None,
     };
     let options = ServerOptions {
         lead,
@@ -415,6 +416,7 @@ fn the_served_model_does_what_one_of_its_own_does_with_the_same_commands() {
             rested_ns: 50_000,
             crowded_ns: 60_000,
             per_mebibyte_ns: 400_000,
+            client_ns: None,
         },
         taken_max: REQUESTS as usize,
         ..ServerOptions::default()

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use iolane::Buffer;
-use iolane_disk::served::fuse::Fuse;
+use iolane_disk::served::fuse::{Fuse, accounted};
 use iolane_disk::served::{Lead, RoundTrip, nbd, now_ns};
 
 use super::failure;
@@ -65,6 +65,17 @@ pub fn choose(
     }
 }
 
+/// A correction of it, for people.
+pub fn earlier(correction_ns: i64) -> String {
+    let time = units::time(correction_ns.unsigned_abs() as f64);
+    let side = if correction_ns < 0 {
+        "later"
+    } else {
+        "earlier"
+    };
+    format!("{time} {side}")
+}
+
 /// For people.
 pub fn show(lead: Lead) -> String {
     format!(
@@ -98,19 +109,20 @@ fn of_file(trip: &RoundTrip, path: &Path) -> io::Result<Lead> {
         .read(true)
         .custom_flags(libc::O_DIRECT)
         .open(path)?;
-    trip.measure(|length| {
+    let read = |length| {
         let mut buffer = Buffer::new(length as usize);
         let start_ns = now_ns();
         file.read_exact_at(&mut buffer, 0)?;
         Ok(now_ns() - start_ns)
-    })
-    .map_err(|error| error.0)
+    };
+    trip.measure(read, || accounted(path).ok())
+        .map_err(|error| error.0)
 }
 
 fn of_nbd(trip: &RoundTrip) -> io::Result<Lead> {
     let connect = || nbd::connect_within(trip.server()).map(Mutex::new);
     let clients = [connect()?, connect()?];
-    trip.measure(|length| {
+    let read = |length| {
         let free = clients.iter().find_map(|client| client.try_lock().ok());
         let mut client = free.ok_or(io::ErrorKind::ResourceBusy)?;
         let (sender, receiver) = &mut *client;
@@ -118,6 +130,6 @@ fn of_nbd(trip: &RoundTrip) -> io::Result<Lead> {
         sender.read(0, 0, length)?;
         receiver.receive()?;
         Ok(now_ns() - start_ns)
-    })
-    .map_err(|error| error.0)
+    };
+    trip.measure(read, || None).map_err(|error| error.0)
 }

@@ -11,7 +11,7 @@ use iolane_disk::medium::FileMedium;
 use iolane_disk::served::backing::{self, Unsynced};
 use iolane_disk::served::fuse::{self, Fuse};
 use iolane_disk::served::nbd::{EXPORT_NAME, Nbd};
-use iolane_disk::served::{Lead, Server, ServerOptions, Statistics, usual_latency_ns};
+use iolane_disk::served::{Lead, Server, ServerOptions, usual_latency_ns};
 use iolane_disk::{Medium, Model};
 
 use super::lead::{self, Way};
@@ -74,7 +74,7 @@ pub fn serve(arguments: ServeArgs, session: &Session) -> Result<String, Failure>
         Failure::transfer(format!("syncing {}", arguments.backing.display()), source)
     })?;
     session.progress.say(ended);
-    let mut text = summary(&server.take_statistics(), faults.as_deref());
+    let mut text = summary(&server, faults.as_deref());
     if cut_bytes > 0 {
         text.push_str(&format!(
             "the power cut took {cut_bytes} bytes that no flush had made durable\n"
@@ -242,7 +242,8 @@ fn announce(
     }
 }
 
-fn summary(statistics: &Statistics, faults: Option<&Faults>) -> String {
+fn summary(server: &Server, faults: Option<&Faults>) -> String {
+    let statistics = server.take_statistics();
     let mut text = format!(
         "{} requests: {} reads, {} writes, {} flushes, {} errors",
         statistics.operations(),
@@ -263,6 +264,13 @@ fn summary(statistics: &Statistics, faults: Option<&Faults>) -> String {
         text.push_str(&format!(
             "; {} waited for the backing file",
             statistics.medium_late
+        ));
+    }
+    let correction_ns = server.lead_correction_ns();
+    if correction_ns != 0 {
+        text.push_str(&format!(
+            "; at the end answers went out {} than was measured at the start",
+            lead::earlier(correction_ns)
         ));
     }
     text.push('\n');

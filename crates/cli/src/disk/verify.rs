@@ -107,6 +107,8 @@ pub struct VerifyRun {
     /// which it did.
     pub lateness_p50_ns: u64,
     pub lateness_p99_ns: u64,
+    /// What was added to the lead at the end, as a loop device's accounts said.
+    pub lead_correction_ns: i64,
     /// By how much a timer with nothing to do but to ring was late in the same
     /// run: the machine's part.
     pub machine_late_p50_ns: u64,
@@ -164,6 +166,7 @@ struct Measured {
     model: Figures,
     machine: Machine,
     lateness_ns: (u64, u64),
+    lead_correction_ns: i64,
     alarms: AlarmsLate,
 }
 
@@ -181,6 +184,7 @@ impl VerifyRun {
             error,
             lateness_p50_ns: measured.lateness_ns.0,
             lateness_p99_ns: measured.lateness_ns.1,
+            lead_correction_ns: measured.lead_correction_ns,
             machine_late_p50_ns: measured.alarms.p50_ns,
             machine_late_p99_ns: measured.alarms.p99_ns,
             machine: measured.machine,

@@ -1,12 +1,14 @@
 //! What is taken off the model's time to make up for the transport's own.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use super::correction::Accounted;
 use super::server::{Server, ServerOptions};
 use crate::medium::MemoryMedium;
 use crate::model::{Constant, ConstantParameters};
@@ -27,6 +29,10 @@ pub struct Lead {
     pub crowded_ns: u64,
     /// And so many more for each MiB that is moved, for copying.
     pub per_mebibyte_ns: u64,
+    /// What a client sees later than the transport's own accounts
+    /// ([`Accounted`]) say: its thread has to be woken. Known where there are
+    /// accounts.
+    pub client_ns: Option<u64>,
 }
 
 impl Lead {
@@ -36,6 +42,7 @@ impl Lead {
         rested_ns: 0,
         crowded_ns: 0,
         per_mebibyte_ns: 0,
+        client_ns: None,
     };
 
     /// Of an operation of so many bytes.
@@ -60,6 +67,7 @@ impl Lead {
             rested_ns: way.rested_ns.saturating_sub(way.short_ns).min(BASE_MAX_NS),
             crowded_ns: way.crowded_ns.saturating_sub(way.short_ns).min(BASE_MAX_NS),
             per_mebibyte_ns: per_mebibyte_ns.min(PER_MEBIBYTE_MAX_NS),
+            client_ns: None,
         }
     }
 }
@@ -161,16 +169,34 @@ impl RoundTrip {
     /// Measures it: `read` reads so many bytes at 0 of the
     /// [`server`](Self::server) through the transport, on any thread, at most
     /// two at once, and says what that took in nanoseconds. What goes beyond
-    /// the time that the server means it to take is the transport's. Takes
-    /// about two seconds.
+    /// the time that the server means it to take is the transport's.
+    /// `accounted` says what the transport's own accounts are, where it keeps
+    /// any. Takes about two seconds.
     ///
     /// # Errors
     /// Those of `read`.
     pub fn measure(
         &self,
         read: impl Fn(u32) -> io::Result<u64> + Sync,
+        accounted: impl Fn() -> Option<Accounted>,
     ) -> Result<Lead, NotMeasured> {
-        self.turns(&read).map_err(NotMeasured)
+        let (requests, took_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        let counting = |length| {
+            let request_ns = read(length)?;
+            requests.fetch_add(1, Ordering::Relaxed);
+            took_ns.fetch_add(request_ns, Ordering::Relaxed);
+            Ok(request_ns)
+        };
+        let before = accounted();
+        let lead = self.turns(&counting).map_err(NotMeasured)?;
+        let clients = Accounted {
+            requests: requests.into_inner(),
+            took_ns: took_ns.into_inner(),
+        };
+        Ok(Lead {
+            client_ns: beyond(before, accounted(), clients),
+            ..lead
+        })
     }
 
     fn turns(&self, read: &(impl Fn(u32) -> io::Result<u64> + Sync)) -> io::Result<Lead> {
@@ -211,6 +237,20 @@ impl RoundTrip {
             long_ns: middle(|way| way.long_ns),
         }))
     }
+}
+
+/// By how much longer `clients`' requests took than was accounted of them
+/// meanwhile, on average.
+fn beyond(before: Option<Accounted>, after: Option<Accounted>, clients: Accounted) -> Option<u64> {
+    let (before, after) = (before?, after?);
+    let requests = after.requests.checked_sub(before.requests)?;
+    if requests != clients.requests || requests == 0 {
+        // Divided, merged, or somebody else's.
+        return None;
+    }
+    let accounted_ns = after.took_ns.checked_sub(before.took_ns)?;
+    let beyond_ns = clients.took_ns.saturating_sub(accounted_ns) / requests;
+    Some(beyond_ns.min(BASE_MAX_NS))
 }
 
 /// `ROUNDS` times `work`, by so many threads that take turns. They go first:
@@ -281,6 +321,7 @@ mod tests {
             rested_ns: 200,
             crowded_ns: 70,
             per_mebibyte_ns: 4096,
+            client_ns: None,
         };
         let alone = |since_ns| Company::None { since_ns };
         assert_eq!(lead.of(0, alone(0)), 1000);
@@ -294,7 +335,7 @@ mod tests {
     /// Of a transport that takes `extra_ns`, and more for what is copied.
     fn measured(latency_ns: u64, extra_ns: u64) -> Lead {
         let trip = RoundTrip::start(latency_ns).unwrap();
-        trip.measure(|length| {
+        let read = |length| {
             let start = now_ns();
             let copied_ns = u64::from(length) / 4;
             thread::sleep(Duration::from_nanos(extra_ns + copied_ns));
@@ -304,8 +345,8 @@ mod tests {
             trip.server().submit(request, Box::new(reply));
             receiver.recv().unwrap()?;
             Ok(now_ns() - start)
-        })
-        .unwrap()
+        };
+        trip.measure(read, || None).unwrap()
     }
 
     #[test]
@@ -323,9 +364,21 @@ mod tests {
     }
 
     #[test]
+    fn what_clients_see_beyond_the_accounts_is_known_where_they_fit() {
+        let of = |requests, took_ns| Accounted { requests, took_ns };
+        let before = Some(of(10, 1_000_000));
+        let clients = of(100, 9_000_000);
+        let after = |requests| Some(of(requests, 9_000_000));
+        assert_eq!(beyond(before, after(110), clients), Some(10_000));
+        assert_eq!(beyond(before, after(111), clients), None);
+        assert_eq!(beyond(before, None, clients), None);
+        assert_eq!(beyond(before, before, Accounted::default()), None);
+    }
+
+    #[test]
     fn a_failing_transport_is_reported() {
         let trip = RoundTrip::start(LATENCY_MAX_NS).unwrap();
-        let failed = trip.measure(|_| Err(io::ErrorKind::NotConnected.into()));
+        let failed = trip.measure(|_| Err(io::ErrorKind::NotConnected.into()), || None);
         assert!(failed.unwrap_err().to_string().contains("round trip"));
     }
 }

@@ -36,6 +36,10 @@
 //! than the transport, the answer goes out at once, and the rest of the lead
 //! counts as lateness.
 //!
+//! What the machine takes for that changes from one second to the next. Where the
+//! kernel keeps accounts of what clients see, as it does of a loop device, the
+//! lead follows them ([`Server::correct_lead`]): their mean is the model's.
+//!
 //! So an answer must be known before its time. Models foresee the ends of
 //! commands where they can ([`Model::foreseen_ns`](crate::Model::foreseen_ns)),
 //! and their time is the clock's. One that cannot, as it decides on the way, is
@@ -45,6 +49,7 @@
 
 pub mod backing;
 mod contents;
+mod correction;
 mod expected;
 pub mod fuse;
 mod lead;
@@ -56,6 +61,7 @@ mod state;
 mod statistics;
 mod waking;
 
+pub use correction::Accounted;
 pub use expected::{Arrival, Loop, Taken, closed_loop, latencies_ns, usual_latency_ns};
 pub use lead::{Company, Lead, NotMeasured, RoundTrip};
 pub use lone_timer::{AlarmsLate, LoneTimer};

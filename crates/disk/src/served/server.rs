@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::contents::Contents;
+use super::correction::Accounted;
 use super::expected::Taken;
 use super::lead::Lead;
 use super::queue::Queue;
@@ -215,6 +216,42 @@ impl Server {
     /// The present one.
     pub fn lead(&self) -> Lead {
         self.shared.lock().lead
+    }
+
+    /// Where [`correct_lead`](Self::correct_lead) does something: the disk is
+    /// so fast that it matters, and the lead was measured together with what a
+    /// client sees beyond the accounts.
+    pub fn can_be_corrected(&self) -> bool {
+        self.shared.keeps_awake && self.lead().client_ns.is_some()
+    }
+
+    /// There have been enough reads and writes since the last
+    /// [`correct_lead`](Self::correct_lead) for another one.
+    pub fn has_news(&self) -> bool {
+        self.shared.lock().correction.has_news()
+    }
+
+    /// Adapts the lead to what somebody has accounted of the requests of this
+    /// server's clients, all of them, since a time that is always the same.
+    /// Called a few times to some tens of times a second it keeps their mean
+    /// latency at the model's; a mean within a few microseconds, as far as the
+    /// transport is faster than the model. Does not block. Without effect where
+    /// the server [cannot be corrected](Self::can_be_corrected), or `seen` is
+    /// of other requests than the server had.
+    pub fn correct_lead(&self, seen: Accounted) {
+        if !self.can_be_corrected() {
+            return;
+        }
+        let mut state = self.shared.lock();
+        if let Some(client_ns) = state.lead.client_ns {
+            let lead_ns = state.lead.base_ns;
+            state.correction.learn(seen, client_ns, lead_ns);
+        }
+    }
+
+    /// What that has come to: added to each lead, in nanoseconds.
+    pub fn lead_correction_ns(&self) -> i64 {
+        self.shared.lock().correction.by_ns()
     }
 
     /// The model's smallest unit.

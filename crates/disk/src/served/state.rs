@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::io;
 
 use super::contents::Transferred;
+use super::correction::Correction;
 use super::expected::Taken;
 use super::lead::{Company, Lead};
 use super::queue::{Queue, Said};
@@ -21,6 +22,7 @@ const AWAKE_NS: u64 = 1_000_000_000;
 pub(super) struct State {
     pub(super) queue: Queue,
     pub(super) lead: Lead,
+    pub(super) correction: Correction,
     operations: Vec<Slot>,
     free: Vec<u32>,
     /// Operations without an answer.
@@ -112,6 +114,7 @@ impl State {
         State {
             queue,
             lead: options.lead,
+            correction: Correction::default(),
             operations: Vec::new(),
             free: Vec::new(),
             outstanding: 0,
@@ -233,17 +236,26 @@ impl State {
         self.said = all;
     }
 
+    /// By how much the answer to such an operation goes out early.
+    fn lead_ns(&self, length: u32, company: Company) -> u64 {
+        let measured_ns = self.lead.of(length, company);
+        measured_ns.saturating_add_signed(self.correction.by_ns())
+    }
+
     fn decide(&mut self, done: Done) {
-        let lead = self.lead;
         let operation = self.operation(done.tag);
-        let length = operation.length;
-        let lead_ns = lead.of(length, operation.company);
+        let (kind, length, company) = (operation.kind, operation.length, operation.company);
+        let lead_ns = self.lead_ns(length, company);
+        let operation = self.operation(done.tag);
         let send_ns = done.at_ns.saturating_sub(lead_ns);
         operation.send_ns = Some(send_ns);
         let latency_ns = done.at_ns.saturating_sub(operation.arrived_ns);
         let meant_ns = send_ns.saturating_sub(operation.arrived_ns);
         self.statistics.model_latency_sum_ns += u128::from(latency_ns);
         self.statistics.meant_sum_ns += u128::from(meant_ns);
+        if kind != Kind::Flush {
+            self.correction.note(latency_ns);
+        }
         self.undecided_lengths[length_class(length)] -= 1;
         self.due.push(Reverse((send_ns, done.tag)));
     }
@@ -267,10 +279,9 @@ impl State {
     fn ahead_ns(&self) -> u64 {
         let longest = self.undecided_lengths.iter().rposition(|&count| count > 0);
         longest.map_or(0, |class| {
-            let lead = self.lead;
             let length = class_length_max(class);
-            let alone = Company::None { since_ns: u64::MAX };
-            lead.of(length, alone).max(lead.of(length, Company::Others))
+            let alone = self.lead_ns(length, Company::None { since_ns: u64::MAX });
+            alone.max(self.lead_ns(length, Company::Others))
         })
     }
 

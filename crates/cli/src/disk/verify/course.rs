@@ -11,8 +11,9 @@ use super::{Figures, Load, Machine, VerifyOptions};
 use crate::args::disk::Transport;
 use crate::error::Failure;
 
-/// From the beginning of each run, not counted: caches and threads wake up.
-const WARM_UP: Duration = Duration::from_millis(100);
+/// From the beginning of each run, not counted: caches and threads wake up, and
+/// the lead settles.
+pub const WARM_UP: Duration = Duration::from_millis(500);
 /// Longest range of a command of the served disk: what FUSE hands over.
 const COMMAND_BYTES_MAX: u64 = 1 << 20;
 

@@ -116,6 +116,7 @@ pub fn run(
     let alarms = timer.end();
     let samples = samples?;
     let statistics = rig.server().take_statistics();
+    let lead_correction_ns = rig.server().lead_correction_ns();
     // With what opening the disk read: it moved the head.
     let taken = rig.server().take_taken();
     drop(client);
@@ -128,6 +129,7 @@ pub fn run(
         model: expected,
         machine: course::machine(transport, &pairs, &alarms, options.seed),
         lateness_ns: (statistics.lateness_ns(0.5), statistics.lateness_ns(0.99)),
+        lead_correction_ns,
         alarms,
     };
     Ok(VerifyRun::new(transport, load, &measured))
@@ -139,6 +141,7 @@ fn put_on(
     load: Load,
 ) -> Result<Vec<Sample>, Failure> {
     let mut random = Random::new(options.seed);
+    let duration_ns = course::WARM_UP.as_nanos() as u64 + options.runtime_ns;
     let samples = match load {
         Load::Open {
             requests_per_second,
@@ -146,7 +149,7 @@ fn put_on(
             let mut gaps = Random::new(!options.seed);
             let mut at_ns = 0;
             let mut moments = Vec::new();
-            while at_ns < options.runtime_ns {
+            while at_ns < duration_ns {
                 moments.push((at_ns, random.offset(options)));
                 at_ns += gaps.gap_ns(requests_per_second);
             }
@@ -156,7 +159,7 @@ fn put_on(
             })
         }
         Load::Closed { depth } => {
-            let until_ns = now_ns() + options.runtime_ns;
+            let until_ns = now_ns() + duration_ns;
             let own = options.clone();
             client.closed(depth, until_ns, Box::new(move || random.offset(&own)))
         }

@@ -81,13 +81,31 @@ fn sentences(outcome: &VerifyOutcome) -> Vec<String> {
         .iter()
         .map(|used| {
             let way = transport(used.transport);
-            format!("Answers by {way} went out {}.", lead::show(used.lead))
+            let corrected = corrected(outcome, used.transport);
+            let corrected = corrected.unwrap_or_default();
+            format!(
+                "Answers by {way} went out {}{corrected}.",
+                lead::show(used.lead)
+            )
         })
         .collect();
     sentences.push("Late: from when an answer should have left the server to when it did. Timer: by how much one that does nothing else rang late in the same run. P99 so: the model's, with each thread on a request's way woken as late as that timer.".to_owned());
     sentences.push(verdict(outcome));
     sentences.extend(machines(outcome));
     sentences
+}
+
+/// By how much the lead was corrected, over the runs.
+fn corrected(outcome: &VerifyOutcome, transport: Transport) -> Option<String> {
+    let runs = outcome.runs.iter();
+    let runs = runs.filter(|run| run.transport == transport && run.lead_correction_ns != 0);
+    let corrections = runs.map(|run| run.lead_correction_ns);
+    let (least, most) = (corrections.clone().min()?, corrections.max()?);
+    Some(format!(
+        "; from {} to {} at the ends of loads, as the loop device's accounts say what requests take",
+        lead::earlier(least),
+        lead::earlier(most)
+    ))
 }
 
 fn verdict(outcome: &VerifyOutcome) -> String {

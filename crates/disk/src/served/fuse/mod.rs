@@ -1,6 +1,9 @@
 //! A directory with one file in it, the disk: FUSE, for loop devices.
 
 mod file_system;
+mod loop_devices;
 mod mount;
+mod watch;
 
-pub use mount::{Fuse, MountError, loop_devices_on, take_away_by_force, unmount_stale};
+pub use loop_devices::{accounted, loop_devices_on};
+pub use mount::{Fuse, MountError, take_away_by_force, unmount_stale};

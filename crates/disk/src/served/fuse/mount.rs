@@ -1,6 +1,6 @@
 //! Mounting, and ending what was mounted.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 use fuser::{BackgroundSession, Config, MountOption, Session};
 
 use super::file_system::FileSystem;
+use super::loop_devices::{loop_devices_on, loop_devices_where};
+use super::watch::Watch;
 use crate::served::server::Server;
 use crate::sys::{Unmount, unmount};
 
@@ -67,13 +69,17 @@ pub enum MountError {
 
 /// A mounted disk. Unmounted when dropped.
 pub struct Fuse {
+    _watch: Option<Watch>,
     session: Option<BackgroundSession>,
     directory: PathBuf,
     file: PathBuf,
 }
 
 impl Fuse {
-    /// Mounts `server` on an empty `directory`, as a file called `name`.
+    /// Mounts `server` on an empty `directory`, as a file called `name`. While
+    /// it is used by loop devices alone, the server's lead is kept right by
+    /// what the kernel accounts of these
+    /// ([`Server::correct_lead`]).
     ///
     /// # Errors
     /// [`MountError`]; nothing is mounted then.
@@ -90,6 +96,14 @@ impl Fuse {
             .write(true)
             .open("/dev/fuse")
             .map_err(MountError::NoFuse)?;
+        let file = directory.join(name);
+        let refused = |source| MountError::Refused {
+            directory: given.to_owned(),
+            source,
+        };
+        let watch = server.can_be_corrected();
+        let watch = watch.then(|| Watch::start(&server, &file)).transpose();
+        let watch = watch.map_err(refused)?;
         let file_system = FileSystem {
             server,
             name,
@@ -105,15 +119,12 @@ impl Fuse {
             MountOption::NoAtime,
         ];
         config.n_threads = Some(THREADS);
-        let refused = |source| MountError::Refused {
-            directory: given.to_owned(),
-            source,
-        };
         let session = Session::new(file_system, &directory, &config).map_err(refused)?;
         let session = session.spawn().map_err(refused)?;
         Ok(Fuse {
+            _watch: watch,
             session: Some(session),
-            file: directory.join(name),
+            file,
             directory,
         })
     }
@@ -290,29 +301,6 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
         at += if code.is_some() { 4 } else { 1 };
     }
     bytes
-}
-
-/// Loop devices that stand on `file`, such as `/dev/loop0`.
-pub fn loop_devices_on(file: &Path) -> Vec<PathBuf> {
-    loop_devices_where(|backing| backing == file)
-}
-
-fn loop_devices_where(is_one: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
-    let Ok(blocks) = fs::read_dir("/sys/block") else {
-        return Vec::new();
-    };
-    let on_file = |entry: &fs::DirEntry| {
-        let backing = fs::read(entry.path().join("loop/backing_file")).unwrap_or_default();
-        let backing = backing.strip_suffix(b"\n");
-        backing.is_some_and(|backing| is_one(Path::new(OsStr::from_bytes(backing))))
-    };
-    let mut devices: Vec<PathBuf> = blocks
-        .flatten()
-        .filter(on_file)
-        .map(|entry| Path::new("/dev").join(entry.file_name()))
-        .collect();
-    devices.sort();
-    devices
 }
 
 #[cfg(test)]

@@ -1,0 +1,204 @@
+//! What the transport's own time has become since it was measured.
+
+/// What clients' requests came to since a device was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accounted {
+    /// Reads and writes.
+    pub requests: u64,
+    /// What they took, summed, in nanoseconds.
+    pub took_ns: u64,
+}
+
+/// Of so many requests the mean says something.
+const REQUESTS_MIN: u64 = 20;
+/// By how much the requests that the disk was given and those that clients saw
+/// may differ in number, as some are always under way: one in so many, and so
+/// many.
+const DIFFERENCE_SHARE: u64 = 8;
+const DIFFERENCE_MIN: u64 = 8;
+/// Longer is a stall of the machine, which says nothing about the next request.
+const ERROR_MAX_NS: i64 = 100_000;
+/// Of each error so much is corrected: it follows a machine that has changed
+/// in a few tens of requests, and wavers by a fifth of what its means do.
+const GAIN_SHARE: i64 = 5;
+/// The transport takes no longer than that on a machine that is of any use.
+const CORRECTION_MAX_NS: i64 = 500_000;
+
+/// What is added to a [`Lead`](super::Lead) so that clients see on average what
+/// the model says: the integral of the error that they saw.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Correction {
+    by_ns: i64,
+    /// Reads and writes that the model has decided since `seen`, and what it
+    /// gave them.
+    decided: Accounted,
+    seen: Option<Accounted>,
+}
+
+impl Correction {
+    /// To be added to the lead; negative where answers go out too early.
+    pub(super) fn by_ns(&self) -> i64 {
+        self.by_ns
+    }
+
+    /// The model gave an operation such a latency.
+    pub(super) fn note(&mut self, latency_ns: u64) {
+        self.decided.requests += 1;
+        self.decided.took_ns += latency_ns;
+    }
+
+    /// There is something to compare what clients saw with.
+    pub(super) fn has_news(&self) -> bool {
+        self.decided.requests >= REQUESTS_MIN
+    }
+
+    /// What clients have seen until now, each of them `client_ns` later than
+    /// it was accounted; `lead_ns` is what is corrected. Not used where it is not of the same requests: some
+    /// came another way, were divided, or came from memory.
+    pub(super) fn learn(&mut self, seen: Accounted, client_ns: u64, lead_ns: u64) {
+        if let Some(before) = self.seen
+            && let Some(requests) = seen.requests.checked_sub(before.requests)
+            && let Some(took_ns) = seen.took_ns.checked_sub(before.took_ns)
+        {
+            let given = self.decided.requests;
+            let difference_max = (given / DIFFERENCE_SHARE).max(DIFFERENCE_MIN);
+            let same = requests.abs_diff(given) <= difference_max;
+            if same && requests.min(given) < REQUESTS_MIN {
+                return;
+            }
+            if same {
+                let seen_ns = (took_ns / requests + client_ns) as i64;
+                let model_ns = (self.decided.took_ns / given) as i64;
+                let error_ns = (seen_ns - model_ns).clamp(-ERROR_MAX_NS, ERROR_MAX_NS);
+                let by_ns = self.by_ns + error_ns / GAIN_SHARE;
+                // No answer goes out before its request has come.
+                let most_ns = (model_ns - lead_ns as i64).clamp(0, CORRECTION_MAX_NS);
+                self.by_ns = by_ns.clamp(-CORRECTION_MAX_NS, most_ns);
+            }
+        }
+        self.seen = Some(seen);
+        self.decided = Accounted::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODEL_NS: u64 = 85_000;
+    const CLIENT_NS: u64 = 8_000;
+    const LEAD_NS: u64 = 5_000;
+
+    /// A transport that takes `way_ns` and accounts what it took to the
+    /// millisecond, as the kernel does.
+    struct Transport {
+        correction: Correction,
+        requests: u64,
+        took_ns: u64,
+    }
+
+    impl Transport {
+        fn new() -> Transport {
+            let mut correction = Correction::default();
+            correction.learn(Accounted::default(), CLIENT_NS, LEAD_NS);
+            Transport {
+                correction,
+                requests: 0,
+                took_ns: 0,
+            }
+        }
+
+        fn carry(&mut self, requests: u64, way_ns: u64) {
+            for _ in 0..requests {
+                self.correction.note(MODEL_NS);
+                let lead_ns = LEAD_NS as i64 + self.correction.by_ns();
+                let took_ns = (MODEL_NS + way_ns).saturating_add_signed(-lead_ns);
+                self.requests += 1;
+                self.took_ns += took_ns.max(way_ns) - CLIENT_NS;
+            }
+            self.tell();
+        }
+
+        fn tell(&mut self) {
+            let seen = Accounted {
+                requests: self.requests,
+                took_ns: self.took_ns / 1_000_000 * 1_000_000,
+            };
+            self.correction.learn(seen, CLIENT_NS, LEAD_NS);
+        }
+    }
+
+    #[test]
+    fn it_follows_what_the_way_takes_up_and_down() {
+        let mut transport = Transport::new();
+        for way_ns in [40_000, 60_000, 10_000] {
+            let (mut sum_ns, mut looks) = (0, 0);
+            for look in 0..60 {
+                transport.carry(50, way_ns);
+                if look >= 20 {
+                    sum_ns += transport.correction.by_ns();
+                    looks += 1;
+                }
+            }
+            let mean_ns = sum_ns / looks;
+            let off_ns = mean_ns + LEAD_NS as i64 - way_ns as i64;
+            assert!(off_ns.abs() < 1_500, "{mean_ns} for {way_ns}");
+        }
+    }
+
+    #[test]
+    fn a_stall_hardly_moves_it() {
+        let mut transport = Transport::new();
+        for _ in 0..60 {
+            transport.carry(50, 40_000);
+        }
+        let before_ns = transport.correction.by_ns();
+        transport.took_ns += 5_000_000_000;
+        transport.carry(50, 40_000);
+        let most_ns = ERROR_MAX_NS / GAIN_SHARE;
+        assert!(transport.correction.by_ns() - before_ns <= most_ns);
+    }
+
+    #[test]
+    fn it_stays_bounded_where_the_way_is_longer_than_the_disk() {
+        let mut transport = Transport::new();
+        for _ in 0..1000 {
+            transport.carry(50, 10_000_000);
+        }
+        assert_eq!(transport.correction.by_ns(), (MODEL_NS - LEAD_NS) as i64);
+        for _ in 0..20 {
+            transport.carry(50, 40_000);
+        }
+        let off_ns = transport.correction.by_ns() + LEAD_NS as i64 - 40_000;
+        assert!(off_ns.abs() < 10_000, "{off_ns}");
+    }
+
+    #[test]
+    fn few_requests_wait_for_more() {
+        let mut transport = Transport::new();
+        transport.carry(REQUESTS_MIN / 2, 40_000);
+        assert_eq!(transport.correction.by_ns(), 0);
+        assert!(!transport.correction.has_news());
+        transport.carry(REQUESTS_MIN / 2, 40_000);
+        assert!(transport.correction.by_ns() > 0);
+    }
+
+    #[test]
+    fn requests_of_another_way_teach_nothing() {
+        let mut transport = Transport::new();
+        for _ in 0..100 {
+            // As many again that no device has accounted.
+            for _ in 0..50 {
+                transport.correction.note(MODEL_NS);
+            }
+            transport.carry(50, 40_000);
+        }
+        assert_eq!(transport.correction.by_ns(), 0);
+        // A device that was made anew counts from the start.
+        (transport.requests, transport.took_ns) = (0, 0);
+        transport.carry(50, 40_000);
+        assert_eq!(transport.correction.by_ns(), 0);
+        transport.carry(50, 40_000);
+        assert!(transport.correction.by_ns() > 0);
+    }
+}
