@@ -13,7 +13,9 @@ use iolane_disk::fault::Faults;
 use iolane_disk::medium::MemoryMedium;
 use iolane_disk::model::{Constant, ConstantParameters};
 use iolane_disk::served::nbd::{self, Nbd, NbdError};
-use iolane_disk::served::{Lead, Request, Server, ServerOptions, Taken, latencies_ns, now_ns};
+use iolane_disk::served::{
+    Accounted, Lead, Request, Server, ServerOptions, Taken, latencies_ns, now_ns,
+};
 use iolane_disk::{Description, Model};
 
 const SIZE_BYTES: u64 = 1 << 20;
@@ -105,6 +107,42 @@ fn a_lead_makes_answers_early_by_so_much_and_no_more() {
     let start = Instant::now();
     let (_, at) = submit(&server, READ).recv().unwrap();
     assert!(at - start >= LATENCY - Duration::from_nanos(lead.base_ns));
+}
+
+#[test]
+fn a_lead_follows_what_clients_see_where_the_disk_is_fast_and_accounts_are_known() {
+    const FAST: Duration = Duration::from_micros(100);
+    const CLIENT_NS: u64 = 8_000;
+    const READS: u64 = 40;
+    // Clients that see so much more than the model says.
+    let corrected = |usual: Duration, client_ns: Option<u64>, more_ns: u64| {
+        let options = ServerOptions {
+            lead: Lead {
+                client_ns,
+                ..Lead::NONE
+            },
+            usual_latency_ns: usual.as_nanos() as u64,
+            ..ServerOptions::default()
+        };
+        let server = server(32, FAST, &options);
+        server.correct_lead(Accounted::default());
+        for _ in 0..READS {
+            submit(&server, READ).recv().unwrap().0.unwrap();
+        }
+        server.correct_lead(Accounted {
+            requests: READS,
+            took_ns: READS * (FAST.as_nanos() as u64 + more_ns - CLIENT_NS),
+        });
+        server.lead_correction_ns()
+    };
+    // A fifth of it, or less where the machine held up the memory's copying.
+    let seen = (0..10).map(|_| corrected(FAST, Some(CLIENT_NS), 50_000));
+    assert!({ seen }.any(|by_ns| (9_000..=10_000).contains(&by_ns)));
+    assert_eq!(corrected(FAST, None, 50_000), 0);
+    assert_eq!(
+        corrected(Duration::from_millis(5), Some(CLIENT_NS), 50_000),
+        0
+    );
 }
 
 #[test]

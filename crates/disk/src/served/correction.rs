@@ -11,8 +11,8 @@ pub struct Accounted {
 
 /// Of so many requests the mean says something.
 const REQUESTS_MIN: u64 = 20;
-/// By how much the requests that the disk was given and those that clients saw
-/// may differ in number, as some are always under way: one in so many, and so
+/// By how much the requests that the disk answered and those that clients saw
+/// may differ in number, as some answers are under way: one in so many, and so
 /// many.
 const DIFFERENCE_SHARE: u64 = 8;
 const DIFFERENCE_MIN: u64 = 8;
@@ -29,9 +29,9 @@ const CORRECTION_MAX_NS: i64 = 500_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Correction {
     by_ns: i64,
-    /// Reads and writes that the model has decided since `seen`, and what it
-    /// gave them.
-    decided: Accounted,
+    /// Reads and writes that were answered since `seen`, and what they should
+    /// have taken.
+    answered: Accounted,
     seen: Option<Accounted>,
 }
 
@@ -41,15 +41,15 @@ impl Correction {
         self.by_ns
     }
 
-    /// The model gave an operation such a latency.
+    /// A read or write was answered that should have taken so long.
     pub(super) fn note(&mut self, latency_ns: u64) {
-        self.decided.requests += 1;
-        self.decided.took_ns += latency_ns;
+        self.answered.requests += 1;
+        self.answered.took_ns += latency_ns;
     }
 
     /// There is something to compare what clients saw with.
     pub(super) fn has_news(&self) -> bool {
-        self.decided.requests >= REQUESTS_MIN
+        self.answered.requests >= REQUESTS_MIN
     }
 
     /// What clients have seen until now, each of them `client_ns` later than
@@ -60,15 +60,15 @@ impl Correction {
             && let Some(requests) = seen.requests.checked_sub(before.requests)
             && let Some(took_ns) = seen.took_ns.checked_sub(before.took_ns)
         {
-            let given = self.decided.requests;
-            let difference_max = (given / DIFFERENCE_SHARE).max(DIFFERENCE_MIN);
-            let same = requests.abs_diff(given) <= difference_max;
-            if same && requests.min(given) < REQUESTS_MIN {
+            let answered = self.answered.requests;
+            let difference_max = (answered / DIFFERENCE_SHARE).max(DIFFERENCE_MIN);
+            let same = requests.abs_diff(answered) <= difference_max;
+            if same && requests.min(answered) < REQUESTS_MIN {
                 return;
             }
             if same {
                 let seen_ns = (took_ns / requests + client_ns) as i64;
-                let model_ns = (self.decided.took_ns / given) as i64;
+                let model_ns = (self.answered.took_ns / answered) as i64;
                 let error_ns = (seen_ns - model_ns).clamp(-ERROR_MAX_NS, ERROR_MAX_NS);
                 let by_ns = self.by_ns + error_ns / GAIN_SHARE;
                 // No answer goes out before its request has come.
@@ -77,7 +77,7 @@ impl Correction {
             }
         }
         self.seen = Some(seen);
-        self.decided = Accounted::default();
+        self.answered = Accounted::default();
     }
 }
 

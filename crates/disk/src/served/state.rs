@@ -69,6 +69,8 @@ pub(super) struct Operation {
     company: Company,
     /// When its answer should go out, once the model has said.
     send_ns: Option<u64>,
+    /// Until its end, by the model and its faults.
+    latency_ns: u64,
     /// It has ended in the model.
     ended: bool,
     /// A fault's delay, which is added to the model's time once.
@@ -93,6 +95,7 @@ impl Operation {
             arrived_ns,
             company,
             send_ns: None,
+            latency_ns: 0,
             ended: false,
             stall_ns: 0,
             overdue: false,
@@ -244,18 +247,16 @@ impl State {
 
     fn decide(&mut self, done: Done) {
         let operation = self.operation(done.tag);
-        let (kind, length, company) = (operation.kind, operation.length, operation.company);
+        let (length, company) = (operation.length, operation.company);
         let lead_ns = self.lead_ns(length, company);
         let operation = self.operation(done.tag);
         let send_ns = done.at_ns.saturating_sub(lead_ns);
         operation.send_ns = Some(send_ns);
         let latency_ns = done.at_ns.saturating_sub(operation.arrived_ns);
         let meant_ns = send_ns.saturating_sub(operation.arrived_ns);
+        operation.latency_ns = latency_ns;
         self.statistics.model_latency_sum_ns += u128::from(latency_ns);
         self.statistics.meant_sum_ns += u128::from(meant_ns);
-        if kind != Kind::Flush {
-            self.correction.note(latency_ns);
-        }
         self.undecided_lengths[length_class(length)] -= 1;
         self.due.push(Reverse((send_ns, done.tag)));
     }
@@ -315,6 +316,7 @@ impl State {
             if operation.result.is_none() {
                 operation.overdue = true;
             } else if !self.postpone(tag) {
+                self.note(tag, now_ns);
                 answers.push(self.remove(tag));
             }
         }
@@ -327,9 +329,24 @@ impl State {
         let send_ns = operation.send_ns.unwrap_or_default() + stall_ns;
         if stall_ns > 0 {
             operation.send_ns = Some(send_ns);
+            operation.latency_ns += stall_ns;
             self.due.push(Reverse((send_ns, tag)));
         }
         stall_ns > 0
+    }
+
+    /// What the client of an operation that is answered now should see. That
+    /// it waits for the backing file is not the transport's.
+    fn note(&mut self, tag: u32, now_ns: u64) {
+        let operation = self.operation(tag);
+        if operation.kind == Kind::Flush {
+            return;
+        }
+        let send_ns = operation.send_ns.unwrap_or_default();
+        let late_ns = now_ns.saturating_sub(send_ns);
+        let waited_ns = if operation.overdue { late_ns } else { 0 };
+        let expected_ns = operation.latency_ns + waited_ns;
+        self.correction.note(expected_ns);
     }
 
     /// What is due and has its data.
