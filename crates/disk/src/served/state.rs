@@ -34,7 +34,11 @@ pub(super) struct State {
     /// Of known end, not yet answered: when to, and which.
     due: BinaryHeap<Reverse<(u64, u32)>>,
     said: Vec<Said>,
+    /// What the alarm is set to.
     pub(super) armed_ns: Option<u64>,
+    /// A thread is awake that looks for what is due, and sets the alarm when
+    /// it leaves.
+    pub(super) attended: bool,
     /// When the last operation came or was answered.
     pub(super) active_ns: u64,
     pub(super) waking: Waking,
@@ -126,6 +130,7 @@ impl State {
             due: BinaryHeap::new(),
             said: Vec::new(),
             armed_ns: None,
+            attended: false,
             active_ns: 0,
             waking: Waking::default(),
             awake: None,
