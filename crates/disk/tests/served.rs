@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,20 @@ use iolane_disk::medium::MemoryMedium;
 use iolane_disk::model::{Constant, ConstantParameters};
 use iolane_disk::served::nbd::{self, Nbd, NbdError};
 use iolane_disk::served::{
-    Accounted, Lead, Request, Server, ServerOptions, Taken, latencies_ns, now_ns,
+    Accounted, Client, Follows, Lead, Request, Server, ServerOptions, Taken, latencies_ns, now_ns,
 };
 use iolane_disk::{Description, Model};
 
 const SIZE_BYTES: u64 = 1 << 20;
 const LATENCY: Duration = Duration::from_millis(20);
+
+/// Held by tests with disks so fast that they keep processors awake: one sees
+/// whether this process does.
+static FAST_DISKS: Mutex<()> = Mutex::new(());
+
+fn alone_with_fast_disks() -> MutexGuard<'static, ()> {
+    FAST_DISKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn constant(queue_max: usize, latency: Duration) -> Box<Constant> {
     let parameters = ConstantParameters {
@@ -97,7 +105,7 @@ fn a_lead_makes_answers_early_by_so_much_and_no_more() {
         rested_ns: 0,
         crowded_ns: 0,
         per_mebibyte_ns: 0,
-        client_ns: None,
+        follows: Follows::Nothing,
     };
     let options = ServerOptions {
         lead,
@@ -111,14 +119,15 @@ fn a_lead_makes_answers_early_by_so_much_and_no_more() {
 
 #[test]
 fn a_lead_follows_what_clients_see_where_the_disk_is_fast_and_accounts_are_known() {
+    let _alone = alone_with_fast_disks();
     const FAST: Duration = Duration::from_micros(100);
     const CLIENT_NS: u64 = 8_000;
     const READS: u64 = 40;
     // Clients that see so much more than the model says.
-    let corrected = |usual: Duration, client_ns: Option<u64>, more_ns: u64| {
+    let corrected = |usual: Duration, follows: Follows, more_ns: u64| {
         let options = ServerOptions {
             lead: Lead {
-                client_ns,
+                follows,
                 ..Lead::NONE
             },
             usual_latency_ns: usual.as_nanos() as u64,
@@ -136,13 +145,71 @@ fn a_lead_follows_what_clients_see_where_the_disk_is_fast_and_accounts_are_known
         server.lead_correction_ns()
     };
     // A fifth of it, or less where the machine held up the memory's copying.
-    let seen = (0..10).map(|_| corrected(FAST, Some(CLIENT_NS), 50_000));
+    let accounts = Follows::Accounts {
+        client_ns: CLIENT_NS,
+    };
+    let seen = (0..10).map(|_| corrected(FAST, accounts, 50_000));
     assert!({ seen }.any(|by_ns| (9_000..=10_000).contains(&by_ns)));
-    assert_eq!(corrected(FAST, None, 50_000), 0);
-    assert_eq!(
-        corrected(Duration::from_millis(5), Some(CLIENT_NS), 50_000),
-        0
-    );
+    assert_eq!(corrected(FAST, Follows::Nothing, 50_000), 0);
+    assert_eq!(corrected(Duration::from_millis(5), accounts, 50_000), 0);
+}
+
+/// Takes an answer so long after it was sent.
+#[derive(Default)]
+struct Taker {
+    after: Duration,
+    sent: Mutex<Option<Instant>>,
+}
+
+impl Client for Taker {
+    fn has_taken_all(&self) -> bool {
+        let sent = *self.sent.lock().unwrap();
+        sent.is_none_or(|sent| sent.elapsed() >= self.after)
+    }
+}
+
+#[test]
+fn a_lead_follows_clients_that_are_seen_to_take_their_answers() {
+    let _alone = alone_with_fast_disks();
+    const FAST: Duration = Duration::from_micros(300);
+    const REQUESTS: usize = 200;
+    let corrected = |follows: Follows, after: Duration| {
+        let options = ServerOptions {
+            lead: Lead {
+                follows,
+                ..Lead::NONE
+            },
+            usual_latency_ns: FAST.as_nanos() as u64,
+            ..ServerOptions::default()
+        };
+        let server = server(32, FAST, &options);
+        let taker = Arc::new(Taker {
+            after,
+            ..Taker::default()
+        });
+        for _ in 0..REQUESTS {
+            let (sender, receiver) = mpsc::channel();
+            let own = Arc::clone(&taker);
+            let reply = move |result: io::Result<Vec<u8>>| {
+                *own.sent.lock().unwrap() = Some(Instant::now());
+                sender.send(result).unwrap();
+            };
+            let client = Arc::clone(&taker) as Arc<dyn Client>;
+            server.submit_for(Some(client), READ, Box::new(reply));
+            receiver.recv().unwrap().unwrap();
+            // It has taken this one when the next is sent.
+            std::thread::sleep(after.min(FAST));
+        }
+        server.lead_correction_ns()
+    };
+    let after = Duration::from_micros(30);
+    // There and back it is 72 us, and as much more as the machine is late; a
+    // hundred looks find most of that.
+    let by_ns: Vec<_> = (0..5).map(|_| corrected(Follows::Clients, after)).collect();
+    let fits = |by_ns: &i64| (35_000..110_000).contains(by_ns);
+    assert!(by_ns.iter().any(fits), "{by_ns:?}");
+    assert_eq!(corrected(Follows::Nothing, after), 0);
+    assert_eq!(corrected(Follows::Clients, Duration::from_secs(9)), 0);
 }
 
 #[test]
@@ -410,6 +477,7 @@ fn what_is_due_at_once_is_answered_by_the_thread_that_brought_it() {
 
 #[test]
 fn processors_are_kept_awake_while_requests_come_to_a_fast_disk() {
+    let _alone = alone_with_fast_disks();
     const DEVICE: &str = "/dev/cpu_dma_latency";
     if let Err(error) = OpenOptions::new().write(true).open(DEVICE) {
         iolane_testing::skipped(format!("{DEVICE} may not be written: {error}"));
@@ -454,7 +522,7 @@ fn the_served_model_does_what_one_of_its_own_does_with_the_same_commands() {
             rested_ns: 50_000,
             crowded_ns: 60_000,
             per_mebibyte_ns: 400_000,
-            client_ns: None,
+            follows: Follows::Nothing,
         },
         taken_max: REQUESTS as usize,
         ..ServerOptions::default()

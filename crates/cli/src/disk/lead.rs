@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use iolane::Buffer;
 use iolane_disk::served::fuse::{Fuse, accounted};
-use iolane_disk::served::{Lead, RoundTrip, nbd, now_ns};
+use iolane_disk::served::{Follows, Lead, RoundTrip, nbd, now_ns};
 
 use super::failure;
 use super::loop_device::LoopDevice;
@@ -131,5 +131,9 @@ fn of_nbd(trip: &RoundTrip) -> io::Result<Lead> {
         receiver.receive()?;
         Ok(now_ns() - start_ns)
     };
-    trip.measure(read, || None).map_err(|error| error.0)
+    let lead = trip.measure(read, || None).map_err(|error| error.0)?;
+    Ok(Lead {
+        follows: Follows::Clients,
+        ..lead
+    })
 }

@@ -21,6 +21,8 @@ const ERROR_MAX_NS: i64 = 100_000;
 /// Of each error so much is corrected: it follows a machine that has changed
 /// in a few tens of requests, and wavers by a fifth of what its means do.
 const GAIN_SHARE: i64 = 5;
+/// Of a single request's error.
+const ONE_GAIN_SHARE: i64 = 64;
 /// The transport takes no longer than that on a machine that is of any use.
 const CORRECTION_MAX_NS: i64 = 500_000;
 
@@ -70,14 +72,27 @@ impl Correction {
                 let seen_ns = (took_ns / requests + client_ns) as i64;
                 let model_ns = (self.answered.took_ns / answered) as i64;
                 let error_ns = (seen_ns - model_ns).clamp(-ERROR_MAX_NS, ERROR_MAX_NS);
-                let by_ns = self.by_ns + error_ns / GAIN_SHARE;
-                // No answer goes out before its request has come.
-                let most_ns = (model_ns - lead_ns as i64).clamp(0, CORRECTION_MAX_NS);
-                self.by_ns = by_ns.clamp(-CORRECTION_MAX_NS, most_ns);
+                self.correct(error_ns / GAIN_SHARE, model_ns, lead_ns);
             }
         }
         self.seen = Some(seen);
         self.answered = Accounted::default();
+    }
+
+    /// One request, which should have taken `model_ns`, took so much longer.
+    /// At least a quarter of that is kept: an answer that goes out sooner meets
+    /// the threads that brought its request, has to wait for them, and seems to
+    /// have needed a still longer lead.
+    pub(super) fn learn_one(&mut self, error_ns: i64, model_ns: u64, lead_ns: u64) {
+        let error_ns = error_ns.clamp(-ERROR_MAX_NS, ERROR_MAX_NS);
+        let model_ns = (model_ns / 4 * 3) as i64;
+        self.correct(error_ns / ONE_GAIN_SHARE, model_ns, lead_ns);
+    }
+
+    fn correct(&mut self, more_ns: i64, model_ns: i64, lead_ns: u64) {
+        // No answer goes out before its request has come.
+        let most_ns = (model_ns - lead_ns as i64).clamp(0, CORRECTION_MAX_NS);
+        self.by_ns = (self.by_ns + more_ns).clamp(-CORRECTION_MAX_NS, most_ns);
     }
 }
 
@@ -171,6 +186,24 @@ mod tests {
         }
         let off_ns = transport.correction.by_ns() + LEAD_NS as i64 - 40_000;
         assert!(off_ns.abs() < 10_000, "{off_ns}");
+    }
+
+    #[test]
+    fn single_requests_move_it_too_and_a_quarter_of_the_disk_remains() {
+        let mut correction = Correction::default();
+        let way_ns = 20_000;
+        for _ in 0..500 {
+            let lead_ns = LEAD_NS as i64 + correction.by_ns();
+            correction.learn_one(way_ns - lead_ns, MODEL_NS, LEAD_NS);
+        }
+        let off_ns = correction.by_ns() + LEAD_NS as i64 - way_ns;
+        assert!(off_ns.abs() < 100, "{off_ns}");
+        for _ in 0..500 {
+            correction.learn_one(i64::MAX, MODEL_NS, LEAD_NS);
+        }
+        let least_ns = MODEL_NS as i64 / 4;
+        let kept_ns = MODEL_NS as i64 - LEAD_NS as i64 - correction.by_ns();
+        assert!((least_ns..least_ns + 4).contains(&kept_ns), "{kept_ns}");
     }
 
     #[test]

@@ -29,10 +29,25 @@ pub struct Lead {
     pub crowded_ns: u64,
     /// And so many more for each MiB that is moved, for copying.
     pub per_mebibyte_ns: u64,
-    /// What a client sees later than the transport's own accounts
-    /// ([`Accounted`]) say: its thread has to be woken. Known where there are
-    /// accounts.
-    pub client_ns: Option<u64>,
+    /// What it follows while it is used.
+    #[serde(flatten)]
+    pub follows: Follows,
+}
+
+/// How a server knows what its clients see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "follows")]
+pub enum Follows {
+    /// It does not: the lead stays what it is.
+    #[default]
+    Nothing,
+    /// From the transport's own accounts ([`Server::correct_lead`]).
+    Accounts {
+        /// What a client sees later than these say: its thread has to be woken.
+        client_ns: u64,
+    },
+    /// It sees them take their answers ([`Client`](super::Client)).
+    Clients,
 }
 
 impl Lead {
@@ -42,7 +57,7 @@ impl Lead {
         rested_ns: 0,
         crowded_ns: 0,
         per_mebibyte_ns: 0,
-        client_ns: None,
+        follows: Follows::Nothing,
     };
 
     /// Of an operation of so many bytes.
@@ -67,7 +82,7 @@ impl Lead {
             rested_ns: way.rested_ns.saturating_sub(way.short_ns).min(BASE_MAX_NS),
             crowded_ns: way.crowded_ns.saturating_sub(way.short_ns).min(BASE_MAX_NS),
             per_mebibyte_ns: per_mebibyte_ns.min(PER_MEBIBYTE_MAX_NS),
-            client_ns: None,
+            follows: Follows::Nothing,
         }
     }
 }
@@ -193,8 +208,10 @@ impl RoundTrip {
             requests: requests.into_inner(),
             took_ns: took_ns.into_inner(),
         };
+        let client_ns = beyond(before, accounted(), clients);
+        let accounts = client_ns.map(|client_ns| Follows::Accounts { client_ns });
         Ok(Lead {
-            client_ns: beyond(before, accounted(), clients),
+            follows: accounts.unwrap_or_default(),
             ..lead
         })
     }
@@ -321,7 +338,7 @@ mod tests {
             rested_ns: 200,
             crowded_ns: 70,
             per_mebibyte_ns: 4096,
-            client_ns: None,
+            follows: Follows::Nothing,
         };
         let alone = |since_ns| Company::None { since_ns };
         assert_eq!(lead.of(0, alone(0)), 1000);

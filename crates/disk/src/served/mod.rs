@@ -38,7 +38,9 @@
 //!
 //! What the machine takes for that changes from one second to the next. Where the
 //! kernel keeps accounts of what clients see, as it does of a loop device, the
-//! lead follows them ([`Server::correct_lead`]): their mean is the model's.
+//! lead follows them ([`Server::correct_lead`]): their mean is the model's. Of an
+//! NBD client it is seen when it takes an answer off its socket ([`Client`]), and
+//! the lead follows that.
 //!
 //! So an answer must be known before its time. Models foresee the ends of
 //! commands where they can ([`Model::foreseen_ns`](crate::Model::foreseen_ns)),
@@ -63,10 +65,10 @@ mod waking;
 
 pub use correction::Accounted;
 pub use expected::{Arrival, Loop, Taken, closed_loop, latencies_ns, usual_latency_ns};
-pub use lead::{Company, Lead, NotMeasured, RoundTrip};
+pub use lead::{Company, Follows, Lead, NotMeasured, RoundTrip};
 pub use lone_timer::{AlarmsLate, LoneTimer};
 pub use queue::{Queue, Said};
-pub use server::{Reply, Request, Server, ServerOptions};
+pub use server::{Client, Reply, Request, Server, ServerOptions};
 pub use statistics::Statistics;
 
 pub use crate::sys::{go_first, now_ns};

@@ -5,11 +5,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::contents::Contents;
-use super::correction::Accounted;
+use super::correction::{Accounted, Correction};
 use super::expected::Taken;
-use super::lead::Lead;
+use super::lead::{Follows, Lead};
 use super::queue::Queue;
-use super::state::{Answer, Operation, State};
+use super::state::{Answer, Look, Operation, State};
 use super::statistics::Statistics;
 use crate::fault::Faults;
 use crate::medium::Medium;
@@ -25,6 +25,10 @@ const FAST_NS: u64 = 2_000_000;
 
 /// A thread looks for news so often while it spins.
 const SPIN_NS: u64 = 5_000;
+
+/// So long a client is looked at that has an answer: who has not taken it by
+/// then does something else, or waits for a processor, perhaps for this one.
+const LOOK_NS: u64 = 100_000;
 
 /// What a client wants.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +74,12 @@ impl Request<'_> {
 /// Called once, from the timing thread or the one that submitted: what was
 /// read, or nothing for writes and flushes. Must not block.
 pub type Reply = Box<dyn FnOnce(io::Result<Vec<u8>>) + Send>;
+
+/// Whoever brings requests, as far as it can be seen.
+pub trait Client: Send + Sync {
+    /// It has taken every answer that was sent to it. Must not block.
+    fn has_taken_all(&self) -> bool;
+}
 
 /// How much at once.
 #[derive(Clone)]
@@ -173,12 +183,20 @@ impl Server {
     /// An operation beyond the end, empty, or longer than 1 GiB, is answered at once with
     /// [`InvalidInput`](io::ErrorKind::InvalidInput).
     pub fn submit(&self, request: Request<'_>, reply: Reply) {
+        self.submit_for(None, request, reply);
+    }
+
+    /// The same for a client that can be seen. Where the lead
+    /// [follows](super::Follows::Clients) such clients, the timing thread looks
+    /// up to 1000 times a second when an answer is taken, for at most 100 us.
+    pub fn submit_for(&self, client: Option<Arc<dyn Client>>, request: Request<'_>, reply: Reply) {
         let arrived_ns = now_ns();
         if let Err(error) = self.shared.check(&request) {
             reply(Err(error));
             return;
         }
-        let tag = self.shared.enter(&request, arrived_ns, reply);
+        let from = (client, reply);
+        let tag = self.shared.enter(&request, arrived_ns, from);
         let transferred = self.shared.contents.transfer(request);
         let mut state = self.shared.lock();
         state.finish_transfer(tag, transferred);
@@ -206,9 +224,12 @@ impl Server {
         std::mem::take(&mut self.shared.lock().taken)
     }
 
-    /// By how much answers go out before the model's time from now on.
+    /// By how much answers go out before the model's time from now on. What the
+    /// last one was corrected by is forgotten.
     pub fn set_lead(&self, lead: Lead) {
-        self.shared.lock().lead = lead;
+        let mut state = self.shared.lock();
+        state.lead = lead;
+        state.correction = Correction::default();
     }
 
     /// The present one.
@@ -220,7 +241,7 @@ impl Server {
     /// so fast that it matters, and the lead was measured together with what a
     /// client sees beyond the accounts.
     pub fn can_be_corrected(&self) -> bool {
-        self.shared.keeps_awake && self.lead().client_ns.is_some()
+        self.shared.keeps_awake && matches!(self.lead().follows, Follows::Accounts { .. })
     }
 
     /// There have been enough reads and writes since the last
@@ -237,11 +258,10 @@ impl Server {
     /// the server [cannot be corrected](Self::can_be_corrected), or `seen` is
     /// of other requests than the server had.
     pub fn correct_lead(&self, seen: Accounted) {
-        if !self.can_be_corrected() {
-            return;
-        }
         let mut state = self.shared.lock();
-        if let Some(client_ns) = state.lead.client_ns {
+        if let (true, Follows::Accounts { client_ns }) =
+            (self.shared.keeps_awake, state.lead.follows)
+        {
             let lead_ns = state.lead.base_ns;
             state.correction.learn(seen, client_ns, lead_ns);
         }
@@ -303,7 +323,12 @@ impl Shared {
     }
 
     /// Gives an operation to the model.
-    fn enter(&self, request: &Request<'_>, arrived_ns: u64, reply: Reply) -> u32 {
+    fn enter(
+        &self,
+        request: &Request<'_>,
+        arrived_ns: u64,
+        from: (Option<Arc<dyn Client>>, Reply),
+    ) -> u32 {
         let (offset, length) = request.range();
         let mut state = self.lock();
         while state.outstanding >= self.outstanding_max
@@ -316,7 +341,7 @@ impl Shared {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         let company = state.company(arrived_ns);
-        let operation = Operation::new(request.kind(), length, (arrived_ns, company), reply);
+        let operation = Operation::new(request.kind(), length, (arrived_ns, company), from);
         if self.keeps_awake {
             state.keep_awake(arrived_ns);
         }
@@ -372,12 +397,15 @@ impl Shared {
     ) -> MutexGuard<'a, State> {
         drop(state);
         let mut lateness = Vec::with_capacity(answers.len());
+        let mut sent_ns = 0;
         for answer in answers.drain(..) {
-            lateness.push(now_ns().saturating_sub(answer.send_ns));
+            sent_ns = now_ns();
+            lateness.push(sent_ns.saturating_sub(answer.send_ns));
             (answer.reply)(answer.result);
         }
         self.room.notify_all();
         let mut state = self.lock();
+        state.sent_ns = sent_ns;
         state.active_ns = now_ns();
         for late in lateness {
             state.statistics.record_lateness(late);
@@ -405,10 +433,43 @@ impl Shared {
             state.take_due(now_ns, &mut answers);
             if answers.is_empty() {
                 state = self.wait_for_next(state);
-            } else {
-                state = self.answer(state, &mut answers);
+                continue;
+            }
+            let look = state.look(&answers, now_ns).filter(|_| self.keeps_awake);
+            state = self.answer(state, &mut answers);
+            if let Some(look) = look {
+                state = self.see_taken(state, &look);
             }
         }
+    }
+
+    /// Waits until the client has its answer, unless another is due before.
+    fn see_taken<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        look: &Look,
+    ) -> MutexGuard<'a, State> {
+        let until_ns = state.sent_ns + LOOK_NS;
+        let until_ns = state
+            .next_ns()
+            .map_or(until_ns, |at_ns| at_ns.min(until_ns));
+        state.attended = true;
+        drop(state);
+        let taken_ns = loop {
+            let now_ns = now_ns();
+            if look.client.has_taken_all() {
+                break Some(now_ns);
+            }
+            if now_ns >= until_ns {
+                break None;
+            }
+            std::hint::spin_loop();
+        };
+        let mut state = self.lock();
+        if let Some(taken_ns) = taken_ns {
+            state.learn_way(look, taken_ns);
+        }
+        state
     }
 
     /// Sleeps until shortly before the next answer, and spins for the rest.

@@ -13,5 +13,5 @@ pub use clock::now_ns;
 pub use lock::{Locking, lock_exclusively};
 pub use mount::{Unmount, unmount};
 pub use priority::go_first;
-pub use send::send_now;
+pub use send::{send_now, unread_bytes};
 pub use timer::Timer;

@@ -35,3 +35,18 @@ pub fn send_now(socket: &UnixStream, pieces: &[IoSlice<'_>]) -> io::Result<usize
         }
     }
 }
+
+/// What was sent and the other end has not read yet, in bytes of the kernel's
+/// memory: 0 once it has all (`SIOCOUTQ`, unix(7)). Does not block.
+///
+/// # Errors
+/// The kernel's.
+pub fn unread_bytes(socket: &UnixStream) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: writes one int, which lives during the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(bytes.unsigned_abs())
+}

@@ -101,8 +101,12 @@ fn corrected(outcome: &VerifyOutcome, transport: Transport) -> Option<String> {
     let runs = runs.filter(|run| run.transport == transport && run.lead_correction_ns != 0);
     let corrections = runs.map(|run| run.lead_correction_ns);
     let (least, most) = (corrections.clone().min()?, corrections.max()?);
+    let known_by = match transport {
+        Transport::Loop => "as the loop device's accounts say what requests take",
+        Transport::Nbd => "as it is seen when clients take their answers",
+    };
     Some(format!(
-        "; from {} to {} at the ends of loads, as the loop device's accounts say what requests take",
+        "; from {} to {} at the ends of loads, {known_by}",
         lead::earlier(least),
         lead::earlier(most)
     ))

@@ -8,7 +8,7 @@ use std::thread;
 use super::handshake::{Outcome, negotiate};
 use super::outbox::Outbox;
 use super::protocol::{Export, PAYLOAD_BYTES_MAX, REQUEST_BYTES, RequestHeader, command, error};
-use crate::served::server::{Request, Server};
+use crate::served::server::{Client, Request, Server};
 use crate::sys::go_first;
 
 /// Threads that take turns at reading requests: while one waits for the
@@ -110,7 +110,9 @@ impl Connection {
             Ok(data) => outbox.answer(cookie, 0, &data, read_bytes),
             Err(error) => outbox.answer(cookie, number(&error), &[], read_bytes),
         };
-        self.server.submit(request, Box::new(answer));
+        let client = Arc::clone(&self.outbox) as Arc<dyn Client>;
+        self.server
+            .submit_for(Some(client), request, Box::new(answer));
     }
 }
 

@@ -12,7 +12,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::protocol::simple_reply;
-use crate::sys::send_now;
+use crate::served::server::Client;
+use crate::sys::{send_now, unread_bytes};
 
 /// Requests of one client, from when they are read until their answers are
 /// sent.
@@ -152,6 +153,12 @@ impl Outbox {
     }
 }
 
+impl Client for Outbox {
+    fn has_taken_all(&self) -> bool {
+        unread_bytes(&self.socket).is_ok_and(|bytes| bytes == 0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -160,6 +167,19 @@ mod tests {
 
     use super::super::protocol::REPLY_BYTES;
     use super::*;
+
+    #[test]
+    fn it_is_seen_when_a_client_has_taken_its_answer() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let outbox = Outbox::new(ours);
+        assert!(outbox.has_taken_all());
+        assert!(outbox.admit(4096));
+        outbox.answer(1, 0, &[7; 4096], 4096);
+        assert!(!outbox.has_taken_all());
+        let mut message = vec![0; REPLY_BYTES + 4096];
+        theirs.read_exact(&mut message).unwrap();
+        assert!(outbox.has_taken_all());
+    }
 
     #[test]
     fn a_client_that_does_not_read_holds_up_nobody_but_itself() {
