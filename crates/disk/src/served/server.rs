@@ -438,7 +438,8 @@ impl Shared {
             let look = state.look(&answers, now_ns).filter(|_| self.keeps_awake);
             state = self.answer(state, &mut answers);
             if let Some(look) = look {
-                state = self.see_taken(state, &look);
+                let sent_ns = state.sent_ns;
+                state = self.see_taken(state, &look, sent_ns);
             }
         }
     }
@@ -448,8 +449,9 @@ impl Shared {
         &'a self,
         mut state: MutexGuard<'a, State>,
         look: &Look,
+        sent_ns: u64,
     ) -> MutexGuard<'a, State> {
-        let until_ns = state.sent_ns + LOOK_NS;
+        let until_ns = sent_ns + LOOK_NS;
         let until_ns = state
             .next_ns()
             .map_or(until_ns, |at_ns| at_ns.min(until_ns));
@@ -467,7 +469,7 @@ impl Shared {
         };
         let mut state = self.lock();
         if let Some(taken_ns) = taken_ns {
-            state.learn_way(look, taken_ns);
+            state.learn_way(look, sent_ns, taken_ns);
         }
         state
     }

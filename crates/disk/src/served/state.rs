@@ -405,9 +405,9 @@ impl State {
 
     /// A client has taken its answer. Its request came to the disk as its
     /// answer came to it, by the waking of a thread that waits on the socket.
-    pub(super) fn learn_way(&mut self, look: &Look, taken_ns: u64) {
-        let late_ns = self.sent_ns.saturating_sub(look.send_ns);
-        let back_ns = taken_ns.saturating_sub(self.sent_ns);
+    pub(super) fn learn_way(&mut self, look: &Look, sent_ns: u64, taken_ns: u64) {
+        let late_ns = sent_ns.saturating_sub(look.send_ns);
+        let back_ns = taken_ns.saturating_sub(sent_ns);
         let there_ns = back_ns * THERE_PERCENT / 100;
         let way_ns = there_ns + late_ns + back_ns;
         let error_ns = way_ns as i64 - look.lead_ns as i64;
