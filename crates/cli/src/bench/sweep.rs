@@ -3,7 +3,7 @@
 
 mod measure;
 
-pub use measure::measure;
+pub use measure::{measure, unscheduled};
 
 use serde::Serialize;
 

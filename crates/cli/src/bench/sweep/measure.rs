@@ -68,7 +68,7 @@ pub fn measure(
 
 /// Everything goes to the device at once and as it is: the device is to be
 /// measured.
-fn unscheduled(config: &mut iolane::Config) {
+pub fn unscheduled(config: &mut iolane::Config) {
     config.window = WindowConfig::Fixed(IN_FLIGHT_MAX);
     config.in_flight_max = IN_FLIGHT_MAX;
     config.transfer_members_max = 1;
