@@ -1,6 +1,7 @@
 //! What the device does without a store: reads of the same size from the same
 //! file, as many at once as it takes.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -138,10 +139,14 @@ impl<O: FnMut() -> u64 + Send + 'static> Reads<O> {
         let offset = (self.offset.lock().unwrap_or_else(PoisonError::into_inner))();
         let own = Arc::clone(&self);
         let then = move |done: Completion<Buffer>| match done.result {
-            Ok(_) => {
+            Ok(bytes) if bytes == done.buffer.len() => {
                 own.completed.fetch_add(1, Ordering::Relaxed);
                 own.next(done.buffer);
             }
+            Ok(_) => own.end(Err(Failure::transfer(
+                "a read of the table's file",
+                io::ErrorKind::UnexpectedEof.into(),
+            ))),
             Err(error) => own.end(Err(transfer_failure(&error))),
         };
         if let Err(refused) = self.file.read_then(buffer, offset, Level::Normal, then) {
@@ -180,4 +185,48 @@ fn rate(
     }
     let completed = reads.completed.load(Ordering::Relaxed);
     Ok(completed as f64 / begin.elapsed().as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(random: f64, sequential: f64) -> Limit {
+        let found = knee::find(&[(1, random / 16384.0, 1e5)]);
+        Limit {
+            random: found.unwrap(),
+            random_bytes_per_second: random,
+            sequential_bytes_per_second: sequential,
+        }
+    }
+
+    #[test]
+    fn of_two_limits_the_better_counts_for_each_kind_of_reads() {
+        let (one, other) = (limit(3e8, 1e9), limit(2e8, 2e9));
+        let best = limit(3e8, 2e9);
+        assert_eq!(one.best(other), best);
+        assert_eq!(other.best(one), best);
+    }
+
+    #[test]
+    fn every_read_of_a_closed_loop_is_inside_and_counted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let arena = workload::arena(&[(4, PAGE_BYTES)]).unwrap();
+        let engine = engine(&arena).unwrap();
+        let opened = engine.open(file.path(), OpenOptions::new().read(true));
+        let offsets = Arc::new(AtomicU64::new(0));
+        let asked = Arc::clone(&offsets);
+        let next = move || asked.fetch_add(1, Ordering::Relaxed) % 64 * PAGE_BYTES;
+        let reads = buffers(&arena, 4, PAGE_BYTES);
+        let rate = rate(&opened.unwrap(), reads, next).unwrap();
+        let asked = offsets.load(Ordering::Relaxed) as f64;
+        let least = RUNTIME.as_secs_f64();
+        assert!(rate > 0.0 && rate * least <= asked, "{rate} of {asked}");
+        // Beyond the end there is nothing to read.
+        let opened = engine.open(file.path(), OpenOptions::new().read(true));
+        let reads = buffers(&arena, 1, PAGE_BYTES);
+        let beyond = super::rate(&opened.unwrap(), reads, || 1 << 20);
+        assert!(beyond.is_err(), "{beyond:?}");
+    }
 }
