@@ -43,6 +43,18 @@ fn server(queue_max: usize, latency: Duration, options: &ServerOptions) -> Arc<S
     Arc::new(Server::start(constant(queue_max, latency), medium, options).unwrap())
 }
 
+/// Of a disk that usually takes so long.
+fn following(follows: Follows, usual: Duration) -> ServerOptions {
+    ServerOptions {
+        lead: Lead {
+            follows,
+            ..Lead::NONE
+        },
+        usual_latency_ns: usual.as_nanos() as u64,
+        ..ServerOptions::default()
+    }
+}
+
 /// Submits, and gives the channel on which the answer and its time come.
 fn submit(server: &Server, request: Request<'_>) -> mpsc::Receiver<(io::Result<Vec<u8>>, Instant)> {
     let (sender, receiver) = mpsc::channel();
@@ -125,15 +137,7 @@ fn a_lead_follows_what_clients_see_where_the_disk_is_fast_and_accounts_are_known
     const READS: u64 = 40;
     // Clients that see so much more than the model says.
     let corrected = |usual: Duration, follows: Follows, more_ns: u64| {
-        let options = ServerOptions {
-            lead: Lead {
-                follows,
-                ..Lead::NONE
-            },
-            usual_latency_ns: usual.as_nanos() as u64,
-            ..ServerOptions::default()
-        };
-        let server = server(32, FAST, &options);
+        let server = server(32, FAST, &following(follows, usual));
         server.correct_lead(Accounted::default());
         for _ in 0..READS {
             submit(&server, READ).recv().unwrap().0.unwrap();
@@ -174,15 +178,7 @@ fn a_lead_follows_clients_that_are_seen_to_take_their_answers() {
     const FAST: Duration = Duration::from_micros(300);
     const REQUESTS: usize = 200;
     let corrected = |follows: Follows, after: Duration| {
-        let options = ServerOptions {
-            lead: Lead {
-                follows,
-                ..Lead::NONE
-            },
-            usual_latency_ns: FAST.as_nanos() as u64,
-            ..ServerOptions::default()
-        };
-        let server = server(32, FAST, &options);
+        let server = server(32, FAST, &following(follows, FAST));
         let taker = Arc::new(Taker {
             after,
             ..Taker::default()

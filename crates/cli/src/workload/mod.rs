@@ -21,6 +21,7 @@ mod recorder;
 mod transfer;
 mod waiting;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -141,54 +142,15 @@ pub fn run<T>(
     session: &Session,
     look: impl FnOnce() -> T,
 ) -> Result<Measured<T>, Failure> {
-    session.stop.check()?;
-    // Before the clock starts: filling them takes time.
-    let buffers: Vec<_> = streams
-        .iter()
-        .map(|stream| buffers(stream, arena))
-        .collect();
-    let from = Instant::now() + times.warm_up;
-    let control = Arc::new(Control::new(from, from + times.runtime, &target.path));
-    let (surroundings, results) = thread::scope(|scope| {
-        let running: Vec<_> = streams
-            .iter()
-            .zip(buffers)
-            .map(|(stream, buffers)| {
-                let control = &control;
-                thread::Builder::new()
-                    .name(stream.name.to_owned())
-                    .spawn_scoped(scope, move || {
-                        run_stream(stream, buffers, control, target.size_bytes)
-                    })
-            })
-            .collect();
-        if let Some(error) = running.iter().find_map(|spawned| spawned.as_ref().err()) {
-            control.fail(waiting::no_thread(error));
-        }
-        let surroundings = watch(name, times, &control, target, session, look);
-        match &surroundings {
-            Ok(_) => control.stop(),
-            Err(_) => control.abort(),
-        }
-        (
-            surroundings,
-            running.into_iter().flatten().map(join).collect::<Vec<_>>(),
-        )
-    });
-    if let Some(failure) = control.take_failure() {
-        return Err(failure);
-    }
+    let extent = (&*target.path, target.size_bytes);
+    let watched = |control: &Control| watch(name, times, control, target, session, look);
+    let (surroundings, loads) = put_on(streams, extent, times, arena, session, watched)?;
     let Surroundings {
         in_flight,
         cpu,
         moved_bytes,
         seen,
-    } = surroundings?;
-    let loads: Vec<Load> = streams
-        .iter()
-        .zip(results)
-        .map(|(stream, done)| done.load(stream, times.runtime, session))
-        .collect();
+    } = surroundings;
     if let Some(warning) = others::warning(name, streams, &loads, moved_bytes) {
         session.warn(warning);
     }
@@ -198,6 +160,77 @@ pub fn run<T>(
         cpu,
         seen,
     })
+}
+
+/// The same of one stream on the first bytes of a file, without a look at the
+/// kernel and at other programs.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_alone(
+    stream: &Stream,
+    extent: (&Path, u64),
+    times: Times,
+    arena: &Arena,
+    session: &Session,
+) -> Result<Load, Failure> {
+    let until = |control: &Control| wait(control, control.until, session, || ());
+    let stream = std::slice::from_ref(stream);
+    let ((), mut loads) = put_on(stream, extent, times, arena, session, until)?;
+    Ok(loads.remove(0))
+}
+
+/// Puts streams on so many bytes of the file of that name, until `watched` ends.
+fn put_on<T>(
+    streams: &[Stream],
+    (path, bytes): (&Path, u64),
+    times: Times,
+    arena: &Arena,
+    session: &Session,
+    watched: impl FnOnce(&Control) -> Result<T, Failure>,
+) -> Result<(T, Vec<Load>), Failure> {
+    session.stop.check()?;
+    // Before the clock starts: filling them takes time.
+    let buffers: Vec<_> = streams
+        .iter()
+        .map(|stream| buffers(stream, arena))
+        .collect();
+    let from = Instant::now() + times.warm_up;
+    let control = Arc::new(Control::new(from, from + times.runtime, path));
+    let (watched, results) = thread::scope(|scope| {
+        let running: Vec<_> = streams
+            .iter()
+            .zip(buffers)
+            .map(|(stream, buffers)| {
+                let control = &control;
+                thread::Builder::new()
+                    .name(stream.name.to_owned())
+                    .spawn_scoped(scope, move || run_stream(stream, buffers, control, bytes))
+            })
+            .collect();
+        if let Some(error) = running.iter().find_map(|spawned| spawned.as_ref().err()) {
+            control.fail(waiting::no_thread(error));
+        }
+        let watched = watched(&control);
+        match &watched {
+            Ok(_) => control.stop(),
+            Err(_) => control.abort(),
+        }
+        (
+            watched,
+            running.into_iter().flatten().map(join).collect::<Vec<_>>(),
+        )
+    });
+    if let Some(failure) = control.take_failure() {
+        return Err(failure);
+    }
+    let watched = watched?;
+    let loads = streams
+        .iter()
+        .zip(results)
+        .map(|(stream, done)| done.load(stream, times.runtime, session))
+        .collect();
+    Ok((watched, loads))
 }
 
 /// What one stream did.
@@ -303,19 +336,8 @@ fn watch<T>(
     let total = times.warm_up + times.runtime;
     let start = control.until - total;
     let phase = session.progress.phase(name, total);
-    let wait = |until: Instant| -> Result<(), Failure> {
-        while !control.is_stopped() {
-            session.stop.check()?;
-            phase.elapsed(start.elapsed());
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            thread::sleep(left.min(NAP_MAX));
-        }
-        Ok(())
-    };
-    wait(control.from)?;
+    let elapsed = || phase.elapsed(start.elapsed());
+    wait(control, control.from, session, elapsed)?;
     // Nothing where the kernel does not tell.
     let sampler = target
         .disk
@@ -325,7 +347,7 @@ fn watch<T>(
     let moved_before = moved();
     let processors = Processors::start(&session.paths);
     let meter = CpuMeter::start(Scope::Process).map_err(no_cpu_time)?;
-    wait(control.until)?;
+    wait(control, control.until, session, elapsed)?;
     let cpu = meter.used().map_err(no_cpu_time)?;
     let moved_bytes = moved().and_then(|after| after.checked_sub(moved_before?));
     if let Some(processors) = processors {
@@ -337,6 +359,25 @@ fn watch<T>(
         moved_bytes,
         seen: look(),
     })
+}
+
+/// Until then, or until it is stopped; calls `nap` between.
+fn wait(
+    control: &Control,
+    until: Instant,
+    session: &Session,
+    nap: impl Fn(),
+) -> Result<(), Failure> {
+    while !control.is_stopped() {
+        session.stop.check()?;
+        nap();
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        thread::sleep(left.min(NAP_MAX));
+    }
+    Ok(())
 }
 
 fn no_cpu_time(error: std::io::Error) -> Failure {

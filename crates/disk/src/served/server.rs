@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::contents::Contents;
-use super::correction::{Accounted, Correction};
+use super::correction::Accounted;
 use super::expected::Taken;
 use super::lead::{Follows, Lead};
 use super::queue::Queue;
@@ -224,12 +224,9 @@ impl Server {
         std::mem::take(&mut self.shared.lock().taken)
     }
 
-    /// By how much answers go out before the model's time from now on. What the
-    /// last one was corrected by is forgotten.
+    /// By how much answers go out before the model's time from now on.
     pub fn set_lead(&self, lead: Lead) {
-        let mut state = self.shared.lock();
-        state.lead = lead;
-        state.correction = Correction::default();
+        self.shared.lock().lead = lead;
     }
 
     /// The present one.
@@ -435,11 +432,14 @@ impl Shared {
                 state = self.wait_for_next(state);
                 continue;
             }
-            let look = state.look(&answers, now_ns).filter(|_| self.keeps_awake);
+            let look = if self.keeps_awake {
+                state.look(&answers, now_ns)
+            } else {
+                None
+            };
             state = self.answer(state, &mut answers);
             if let Some(look) = look {
-                let sent_ns = state.sent_ns;
-                state = self.see_taken(state, &look, sent_ns);
+                state = self.see_taken(state, &look);
             }
         }
     }
@@ -449,8 +449,9 @@ impl Shared {
         &'a self,
         mut state: MutexGuard<'a, State>,
         look: &Look,
-        sent_ns: u64,
     ) -> MutexGuard<'a, State> {
+        // Other threads' answers come later.
+        let sent_ns = state.sent_ns;
         let until_ns = sent_ns + LOOK_NS;
         let until_ns = state
             .next_ns()

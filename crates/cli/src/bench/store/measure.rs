@@ -62,13 +62,9 @@ pub fn measure_settings(
 ) -> Result<StoreBenchOutcome, Failure> {
     let reads = [Experiment::Scan, Experiment::Range];
     let compared = settings.iter().any(|one| reads.contains(&one.experiment));
-    let limit = || {
-        let limit = compared.then(|| limit::measure(table, session));
-        limit.transpose()
-    };
-    // Before, the disk may still be busy with the table that was written;
-    // after, with what the runs wrote.
-    let before = limit()?;
+    let limit = compared
+        .then(|| limit::measure(table, session))
+        .transpose()?;
     let mut runs: Vec<StoreRun> = Vec::new();
     for repetition in 0..options.course.repeat {
         let mut round = Vec::new();
@@ -84,7 +80,7 @@ pub fn measure_settings(
     }
     Ok(StoreBenchOutcome {
         table: table.facts.clone(),
-        limit: before.zip(limit()?).map(|(one, other)| one.best(other)),
+        limit,
         runs,
     })
 }
