@@ -52,8 +52,9 @@ const OBVIOUS_COMPARISONS: usize = 2;
 /// found out at the next window; waiting for certainty takes longer.
 const NOISE_ERRORS: f64 = 1.0;
 /// Up to this many times what it takes at the least window, the foreground's
-/// mean latency may grow at the usual price.
-const SLOWDOWN: f64 = 3.0;
+/// mean latency may grow at the usual price. With 3, a virtual disk's 99th
+/// percentile over minutes was 1.7 times that with 2, for 10 % more throughput.
+const SLOWDOWN: f64 = 2.0;
 /// Beyond this strictness (nearly four times) the window does not
 /// rise, unless that is nearly free.
 const STRICTNESS_MAX: f64 = 1.6;
