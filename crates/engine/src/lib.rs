@@ -56,7 +56,7 @@ pub use error::{Alignee, Cause, Error, OpenError, Operation, SubmitError};
 pub use file::{Alignment, AtomicWriteUnit, File, OpenOptions};
 pub use iolane_sched::{
     Config, ConfigError, Deadline, Level, LevelConfig, Policy, REQUEST_BYTES_MAX, RateLimit,
-    RateUnit, Snapshot, WindowConfig, WindowState,
+    RateUnit, Snapshot, WindowConfig, WindowState, WriteCache,
 };
 pub use ioprio::IoPriority;
 pub use pending::Pending;

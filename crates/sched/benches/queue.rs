@@ -108,6 +108,7 @@ impl Device {
             offset: page * u64::from(LENGTH),
             length: LENGTH,
             level,
+            durable: false,
         }
     }
 

@@ -112,6 +112,7 @@ fn requests(trace: &Trace) -> Vec<Request> {
                 offset: place * SPACING_BYTES,
                 length: 4096 * (1 + random.below(8) as u32),
                 level: Level::ALL[random.below(Level::COUNT as u64) as usize],
+                durable: false,
             }
         })
         .collect()

@@ -48,7 +48,7 @@ impl Entries {
     }
 
     /// What the lists are sorted by: the deadline, then the arrival.
-    fn key(&self, slot: u32) -> (u64, u64) {
+    pub(crate) fn key(&self, slot: u32) -> (u64, u64) {
         let entry = &self.0[slot as usize];
         (entry.deadline_ns, entry.sequence)
     }

@@ -90,6 +90,7 @@ mod tests {
             offset,
             length,
             level: Level::Normal,
+            durable: false,
         }
     }
 

@@ -26,4 +26,4 @@ pub use request::{Direction, Kind, Level, Request, RequestId};
 pub use scheduler::{
     Batch, EnqueueError, Member, REQUEST_BYTES_MAX, Scheduler, Snapshot, Transfer,
 };
-pub use window::{RateLimit, RateUnit, WindowState};
+pub use window::{RateLimit, RateUnit, WindowState, WriteCache};

@@ -81,6 +81,7 @@ fn may_join(
     };
     let levels_matter = matches!(config.policy, Policy::PrioDeadline | Policy::Lanes);
     request.file == other.file
+        && request.durable == other.durable
         && right_start >= left_end
         && right_start - left_end <= gap_max
         && (!levels_matter || request.level == other.level)

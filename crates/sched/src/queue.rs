@@ -13,6 +13,7 @@ use crate::fifo::{DeadlineList, Entries};
 use crate::footprint::Footprint;
 use crate::position::{NIL, PositionTree, Positions};
 use crate::request::{Direction, Kind, Level, Request, RequestId};
+use crate::window::Written;
 
 /// Where an outstanding request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub(crate) struct Slot {
     pub sequence: u64,
     pub enqueued_ns: u64,
     pub dispatched_ns: u64,
+    /// Head of a flush: what had been written when it went.
+    pub flushes: Option<Written>,
     /// Next request of the same transfer, in position order.
     pub member_next: u32,
     /// Head: where its transfer is in `Queue::transfers`.
@@ -65,7 +68,7 @@ pub(crate) struct InFlight {
     pub kind: Kind,
 }
 
-const LISTS: usize = 6;
+const LISTS: usize = 2 * Level::COUNT;
 const TREES: usize = 2 * Level::COUNT;
 /// The list for syncs under policies that do not order them.
 pub(crate) const BYPASS: usize = 5;
@@ -79,7 +82,8 @@ pub(crate) enum Layout {
     Direction,
     /// A list per level, a tree per direction.
     Level,
-    /// A list per level, a tree per level and direction.
+    /// A list per level for reads and another for the rest, a tree per level and
+    /// direction.
     Lanes,
 }
 
@@ -96,12 +100,18 @@ impl Layout {
     pub(crate) fn list(self, request: &Request) -> usize {
         match (self, request.kind) {
             (Layout::Arrival, _) => 0,
-            (Layout::Lanes, _) => request.level.index(),
+            (Layout::Lanes, kind) => Layout::lane(request.level, kind != Kind::Read),
             (_, Kind::Sync) => BYPASS,
             (Layout::Direction, Kind::Read) => 0,
             (Layout::Direction, Kind::Write) => 1,
             (Layout::Level, _) => request.level.index(),
         }
+    }
+
+    /// The list of [`Layout::Lanes`] for the reads of a level, or for its writes
+    /// and syncs.
+    const fn lane(level: Level, writes: bool) -> usize {
+        level.index() + if writes { Level::COUNT } else { 0 }
     }
 
     pub(crate) fn tree(self, level: Level, direction: Direction) -> usize {
@@ -210,12 +220,34 @@ impl Queue {
         &self.trees[tree]
     }
 
+    /// Under [`Layout::Lanes`], the request of `level` with the earliest
+    /// deadline, with or without its writes and syncs, or [`NIL`].
+    pub(crate) fn oldest(&self, level: Level, with_writes: bool) -> u32 {
+        let read = self.list_head(Layout::lane(level, false));
+        if !with_writes {
+            return read;
+        }
+        match (read, self.list_head(Layout::lane(level, true))) {
+            (NIL, write) => write,
+            (read, NIL) => read,
+            (read, write) if self.entries.key(write) < self.entries.key(read) => write,
+            (read, _) => read,
+        }
+    }
+
     /// The earliest deadline that a new request of the same list may have, so
-    /// that the list stays a FIFO when the level's offset shrinks.
+    /// that the list stays a FIFO when the level's offset shrinks; under
+    /// [`Layout::Lanes`] the two lists of a level together.
     pub(crate) fn list_deadline_ns_max(&self, request: &Request) -> u64 {
-        match self.lists[self.layout.list(request)].tail() {
+        let latest = |list: usize| match self.lists[list].tail() {
             NIL => 0,
             tail => self.entries.deadline_ns(tail),
+        };
+        if self.layout == Layout::Lanes {
+            let lane = |writes| latest(Layout::lane(request.level, writes));
+            lane(false).max(lane(true))
+        } else {
+            latest(self.layout.list(request))
         }
     }
 
@@ -240,6 +272,7 @@ impl Queue {
             sequence,
             enqueued_ns: now_ns,
             dispatched_ns: 0,
+            flushes: None,
             member_next: NIL,
             transfer: NIL,
             blockers: 0,
@@ -262,6 +295,7 @@ impl Queue {
             sequence: 0,
             enqueued_ns: 0,
             dispatched_ns: 0,
+            flushes: None,
             member_next: NIL,
             transfer: NIL,
             blockers: 0,
@@ -378,8 +412,9 @@ impl Queue {
         self.slot_mut(head).request.level = level;
     }
 
-    /// Notes what the transfer of `head` costs the device.
-    pub(crate) fn set_cost(&mut self, head: u32, cost: u64) {
+    /// Notes what the transfer of `head` costs the device, and what it flushes.
+    pub(crate) fn set_cost(&mut self, head: u32, cost: u64, flushes: Option<Written>) {
+        self.slot_mut(head).flushes = flushes;
         let transfer = self.slot(head).transfer as usize;
         self.transfers[transfer].cost = cost;
     }

@@ -96,6 +96,21 @@ pub struct Request {
     pub length: u32,
     /// How urgent it is.
     pub level: Level,
+    /// A write that is on stable storage when it completes (`O_DSYNC`,
+    /// `RWF_DSYNC`, FUA). No matter for reads and syncs.
+    pub durable: bool,
+}
+
+impl Request {
+    /// Whether what it waits for is stable storage: behind a drive's volatile
+    /// cache, that may take as long as what the cache holds of other writes.
+    pub const fn makes_durable(&self) -> bool {
+        match self.kind {
+            Kind::Read => false,
+            Kind::Write => self.durable,
+            Kind::Sync => true,
+        }
+    }
 }
 
 /// Names an outstanding request of one scheduler. Reused only with another

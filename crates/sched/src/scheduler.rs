@@ -284,7 +284,7 @@ impl Scheduler {
             }
             Policy::Lanes => {
                 let (levels, room) = (&self.config.levels, self.room());
-                lanes::may_overtake(&self.queue, levels, &room, request.level)
+                lanes::may_overtake(&self.queue, levels, &room, request)
             }
         };
         first && !self.queue.is_blocked(request)
@@ -394,9 +394,10 @@ impl Scheduler {
             self.lanes.dispatched(request.level, request.file, end);
         }
         let cost = self.window.cost(length);
-        self.queue.set_cost(head, cost);
-        self.window
-            .departed(now_ns, &self.flight, request.level, cost, length);
+        let flushes = self
+            .window
+            .departed(now_ns, &self.flight, &request, cost, length);
+        self.queue.set_cost(head, cost, flushes);
         self.flight.watch(head, request.level);
         self.flight.transfers += 1;
         *self.flight.cost_of(request.level) += cost;
@@ -432,6 +433,8 @@ impl Scheduler {
                 ok,
                 urgent: entry.request.level <= Level::Foreground,
                 lower_waiting,
+                kind: entry.request.kind,
+                flushes: entry.flushes,
             },
         );
         let (config, window) = (&self.config, &self.window);
@@ -557,6 +560,10 @@ impl Room for LanesRoom<'_> {
 
     fn is_paced(&self) -> bool {
         self.window.is_paced()
+    }
+
+    fn holds_writes(&self, level: Level) -> bool {
+        self.window.holds_writes(level)
     }
 }
 

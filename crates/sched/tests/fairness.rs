@@ -17,6 +17,7 @@ fn page(number: usize, place: u64, kind: Kind, level: Level) -> Request {
         offset: (place * 4096 + number as u64 % 4096) * 8192,
         length: 4096,
         level,
+        durable: false,
     }
 }
 

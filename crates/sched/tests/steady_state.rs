@@ -42,6 +42,7 @@ impl Device {
                 offset: (number >> 8) % 4096 * 4096,
                 length: 4096 << ((number >> 4) % 3),
                 level: Level::ALL[(number >> 40) as usize % Level::COUNT],
+                durable: false,
             };
             let id = self.scheduler.enqueue(self.now_ns, request).unwrap();
             match (number >> 48) % 16 {
@@ -58,6 +59,7 @@ impl Device {
                 offset: self.now_ns,
                 length: 4096,
                 level: Level::Critical,
+                durable: false,
             },
         );
         self.in_flight.extend(started);

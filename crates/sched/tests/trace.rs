@@ -41,6 +41,7 @@ fn random_run(policy: Policy, window: WindowConfig, seed: u64, switch: bool) -> 
             offset: (number >> 20) % 512 * 4096,
             length: 4096 << ((number >> 30) % 3),
             level: Level::ALL[(number >> 40) as usize % Level::COUNT],
+            durable: false,
         };
         match (number >> 48) % 16 {
             0..6 => ids.extend(scheduler.enqueue(now_ns, request)),

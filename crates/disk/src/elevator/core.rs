@@ -114,6 +114,7 @@ fn to_sched(request: &Request) -> iolane_sched::Request {
         offset: request.offset,
         length: request.length,
         level: request.level,
+        durable: request.durable,
     }
 }
 

@@ -244,6 +244,7 @@ mod tests {
                 offset,
                 length,
                 level: Level::Normal,
+                durable: false,
             };
             members.push(Member {
                 id: scheduler.enqueue(0, request).unwrap(),

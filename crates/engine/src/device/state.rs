@@ -38,6 +38,7 @@ impl Entry {
             offset: self.offset,
             length: self.length,
             level: self.level,
+            durable: self.operation == Operation::Write && self.file.data_sync,
         }
     }
 

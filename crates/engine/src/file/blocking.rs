@@ -107,6 +107,7 @@ impl FileShared {
             offset,
             length: length as u32,
             level,
+            durable: operation == Operation::Write && self.data_sync,
         }
     }
 

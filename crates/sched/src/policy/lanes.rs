@@ -3,7 +3,7 @@
 use crate::config::LevelConfig;
 use crate::position::NIL;
 use crate::queue::Queue;
-use crate::request::Level;
+use crate::request::{Kind, Level, Request};
 
 /// While more urgent requests are queued, one in this many dispatches may be
 /// an expired request of a lower level. Without a bound, a long low-level
@@ -30,6 +30,9 @@ pub(crate) trait Room {
     /// Whether a rate limit holds the lower levels back: then not even their
     /// minimum goes, as it would be the budget's end for everyone.
     fn is_paced(&self) -> bool;
+    /// Whether writes and syncs of this level have to wait, as the next flush has
+    /// enough to do.
+    fn holds_writes(&self, level: Level) -> bool;
 }
 
 /// A look at the levels with something queued.
@@ -40,8 +43,13 @@ struct Waiting<'a, R> {
 }
 
 impl<R: Room> Waiting<'_, R> {
+    /// The oldest request of `level` that is not held back, or [`NIL`].
+    fn oldest(&self, level: Level) -> u32 {
+        self.queue.oldest(level, !self.room.holds_writes(level))
+    }
+
     fn has(&self, level: Level) -> bool {
-        self.queue.list_head(level.index()) != NIL
+        self.oldest(level) != NIL
     }
 
     /// How many transfers `level` may have in flight beyond the window, up to
@@ -70,14 +78,16 @@ pub(crate) fn may_overtake(
     queue: &Queue,
     levels: &[LevelConfig; Level::COUNT],
     room: &impl Room,
-    level: Level,
+    request: &Request,
 ) -> bool {
+    let level = request.level;
     let waiting = Waiting {
         queue,
         levels,
         room,
     };
     room.has_room(level)
+        && !(request.kind != Kind::Read && room.holds_writes(level))
         && !waiting.all_reserved()
         && Level::ALL[..=level.index()]
             .iter()
@@ -113,45 +123,49 @@ impl Lanes {
         };
         let reserved = waiting.all_reserved();
         let (mut normal, mut expired, mut earliest_ns) = (None, None, u64::MAX);
-        for level in Level::ALL.into_iter().filter(|&level| waiting.has(level)) {
+        for level in Level::ALL {
+            let oldest = waiting.oldest(level);
+            if oldest == NIL {
+                continue;
+            }
             let may_go = (!reserved && room.has_room(level)) || waiting.missing(level) > 0;
             if may_go && normal.is_none() {
-                normal = Some(level);
+                normal = Some((level, oldest));
             }
-            let deadline_ns = queue.deadline_ns(queue.list_head(level.index()));
+            let deadline_ns = queue.deadline_ns(oldest);
             let alone = room.active(level) == 0 && !room.is_paced();
             let first = expired.is_none() || deadline_ns < earliest_ns;
             if deadline_ns <= now_ns && first && (may_go || alone) {
-                (expired, earliest_ns) = (Some(level), deadline_ns);
+                (expired, earliest_ns) = (Some((level, oldest)), deadline_ns);
             }
         }
         match (normal, expired) {
             (None, None) => NIL,
-            (Some(level), None) => self.serve(queue, level, rotational),
-            (Some(normal), Some(expired)) if normal < expired => {
+            (Some((_, oldest)), None) => self.serve(queue, oldest, rotational),
+            (Some((normal, oldest)), Some((expired, late))) if normal < expired => {
                 self.since_expired += 1;
                 if self.since_expired < EXPIRED_EVERY {
-                    return self.serve(queue, normal, rotational);
+                    return self.serve(queue, oldest, rotational);
                 }
                 self.since_expired = 0;
-                queue.list_head(expired.index())
+                late
             }
-            (_, Some(expired)) => queue.list_head(expired.index()),
+            (_, Some((_, late))) => late,
         }
     }
 
-    fn serve(&self, queue: &Queue, level: Level, rotational: bool) -> u32 {
+    fn serve(&self, queue: &Queue, oldest: u32, rotational: bool) -> u32 {
         if rotational {
-            self.next_by_position(queue, level)
+            self.next_by_position(queue, oldest)
         } else {
-            queue.list_head(level.index())
+            oldest
         }
     }
 
-    /// The request of `level` nearest after the head's last position, round to
-    /// the first; syncs, which have no position, in their turn.
-    fn next_by_position(&self, queue: &Queue, level: Level) -> u32 {
-        let oldest = queue.list_head(level.index());
+    /// The request of the oldest one's level nearest after the head's last
+    /// position, round to the first; syncs, which have no position, in their turn.
+    fn next_by_position(&self, queue: &Queue, oldest: u32) -> u32 {
+        let level = queue.slot(oldest).request.level;
         let Some(direction) = crate::queue::direction(queue.slot(oldest).request.kind) else {
             return oldest;
         };

@@ -283,6 +283,7 @@ mod tests {
             offset: 1 << 20,
             length: 4096,
             level: Level::Normal,
+            durable: false,
         };
         for _ in 0..count {
             let blockers = queue.mark_blockers(&request);

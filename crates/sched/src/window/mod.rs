@@ -4,7 +4,7 @@
 //! in flight is enough by [`comparisons`]. [`stalls`] and [`even`] recognise two
 //! kinds of volumes with a budget, under which [`pace`] stays. This file knows
 //! whether there is a foreground, puts them together and says what they mean for
-//! each level.
+//! each level. [`unflushed`] limits what they write into a drive's cache.
 
 mod comparisons;
 pub(crate) mod cost;
@@ -13,9 +13,10 @@ mod knee;
 mod pace;
 mod shortest;
 mod stalls;
+mod unflushed;
 
 use crate::config::WindowConfig;
-use crate::request::Level;
+use crate::request::{Kind, Level, Request};
 use crate::scheduler::Flight;
 use cost::CostModel;
 use even::Even;
@@ -24,6 +25,9 @@ use pace::Pace;
 pub use pace::{RateLimit, RateUnit};
 use shortest::Shortest;
 use stalls::Stalls;
+use unflushed::Unflushed;
+pub use unflushed::WriteCache;
+pub(crate) use unflushed::Written;
 
 /// After a request that somebody waits for, the lower levels keep to the window
 /// that spares its latency for a while. Should the next come later, it has to wait
@@ -72,6 +76,9 @@ pub struct WindowState {
     pub equal_bytes: f64,
     /// The volume's recognised budget.
     pub rate_limit: Option<RateLimit>,
+    /// What lower levels' writes in the drive's cache cost the next flush, if they
+    /// do.
+    pub write_cache: Option<WriteCache>,
 }
 
 /// One finished transfer.
@@ -84,6 +91,9 @@ pub(crate) struct Sample {
     pub urgent: bool,
     /// Whether a lower level has more to send.
     pub lower_waiting: bool,
+    pub kind: Kind,
+    /// What [`Window::departed`] returned.
+    pub flushes: Option<Written>,
 }
 
 /// Whether somebody's requests come, or have just come.
@@ -130,6 +140,7 @@ struct Learned {
     alone: Knee,
     stalls: Stalls,
     even: Even,
+    unflushed: Unflushed,
     foreground: Foreground,
     /// Throughput of the last epoch, in cost / ns.
     throughput: Option<f64>,
@@ -251,15 +262,40 @@ impl Learned {
     }
 
     fn advance(&mut self, now_ns: u64) {
+        self.unflushed.advance(now_ns);
         self.stalls.advance(now_ns);
         if let Some(pace) = self.even.pace_mut() {
             pace.fill(now_ns);
         }
     }
 
-    fn departed(&mut self, now_ns: u64, flight: &Flight, level: Level, cost: u64, bytes: u32) {
+    /// Whether writes and syncs of `level` have to wait for a flush.
+    fn holds_writes(&self, level: Level) -> bool {
+        level > Level::Foreground && self.unflushed.is_full()
+    }
+
+    fn next_timer(&self) -> Option<u64> {
+        let paced = self.pace().and_then(Pace::next_timer);
+        let unflushed = self.unflushed.next_timer();
+        paced.into_iter().chain(unflushed).min()
+    }
+
+    fn departed(
+        &mut self,
+        now_ns: u64,
+        flight: &Flight,
+        request: &Request,
+        cost: u64,
+        bytes: u32,
+    ) -> Option<Written> {
+        let level = request.level;
         let now_ns = self.latest(now_ns);
         self.advance(now_ns);
+        let flushes = request.makes_durable();
+        if !flushes && request.kind == Kind::Write && level > Level::Foreground {
+            self.unflushed.sent(cost as f64);
+        }
+        let written = flushes.then(|| self.unflushed.begins(level <= Level::Foreground));
         let paces = [self.stalls.pace_mut(), self.even.pace_mut()];
         for pace in paces.into_iter().flatten() {
             pace.departed(f64::from(bytes), level <= Level::Foreground);
@@ -276,10 +312,23 @@ impl Learned {
         }
         self.foreground_cost += (flight.urgent_cost as f64 - self.foreground_cost) / 64.0;
         self.shared.beside(self.foreground_cost);
+        written
     }
 
     fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample) {
         let now_ns = self.latest(now_ns);
+        self.unflushed.advance(now_ns);
+        let latency_ns = now_ns.saturating_sub(sample.dispatched_ns) as f64;
+        match sample.flushes {
+            Some(written) => {
+                let Sample { urgent, ok, .. } = *sample;
+                self.unflushed.ends(latency_ns, written, urgent, ok);
+            }
+            None if sample.kind == Kind::Write && !sample.urgent => {
+                self.unflushed.settled(sample.cost as f64);
+            }
+            None => (),
+        }
         let service_ns = self.service_ns();
         let bytes = f64::from(sample.bytes);
         if bytes > 0.0 {
@@ -304,7 +353,6 @@ impl Learned {
             self.knee_mut().interrupt();
             return;
         }
-        let latency_ns = now_ns.saturating_sub(sample.dispatched_ns) as f64;
         let measured = self.knee_mut().completed(
             now_ns,
             flight.transfers,
@@ -339,6 +387,7 @@ impl Window {
                 alone: Knee::new(typical, ELASTICITY_ALONE, ALONE_TRANSFERS_MIN),
                 stalls: Stalls::default(),
                 even: Even::default(),
+                unflushed: Unflushed::default(),
                 foreground: Foreground::default(),
                 throughput: None,
                 foreground_cost: 0.0,
@@ -378,17 +427,26 @@ impl Window {
         self.learned.cost.cost(bytes)
     }
 
-    /// Notes that a transfer goes to the device; `flight` is before it.
+    /// Whether writes and syncs of `level` have to wait, as the next flush that
+    /// somebody waits for has enough to do.
+    pub(crate) fn holds_writes(&self, level: Level) -> bool {
+        self.config == WindowConfig::Learned && self.learned.holds_writes(level)
+    }
+
+    /// Notes that a transfer goes to the device, `request` with the transfer's
+    /// cost and bytes; `flight` is before it. What is returned belongs into the
+    /// transfer's [`Sample`].
     pub(crate) fn departed(
         &mut self,
         now_ns: u64,
         flight: &Flight,
-        level: Level,
+        request: &Request,
         cost: u64,
         bytes: u32,
-    ) {
-        if self.config == WindowConfig::Learned {
-            self.learned.departed(now_ns, flight, level, cost, bytes);
+    ) -> Option<Written> {
+        match self.config {
+            WindowConfig::Learned => self.learned.departed(now_ns, flight, request, cost, bytes),
+            WindowConfig::Fixed(_) => None,
         }
     }
 
@@ -404,10 +462,10 @@ impl Window {
         }
     }
 
-    /// When a rate limit lets the next request go.
+    /// When a rate limit or the limit of unflushed writes lets the next request go.
     pub(crate) fn next_timer(&self) -> Option<u64> {
         match self.config {
-            WindowConfig::Learned => self.learned.pace().and_then(Pace::next_timer),
+            WindowConfig::Learned => self.learned.next_timer(),
             WindowConfig::Fixed(_) => None,
         }
     }
@@ -426,6 +484,7 @@ impl Window {
             service_ns: self.service_ns(),
             equal_bytes: self.learned.cost.equal_bytes(),
             rate_limit: self.learned.limit(),
+            write_cache: self.learned.unflushed.state(),
         }
     }
 }
@@ -498,8 +557,18 @@ mod tests {
                 ok: true,
                 urgent: false,
                 lower_waiting: true,
+                kind: Kind::Read,
+                flushes: None,
             };
-            window.departed(now_ns, &flight, Level::Background, 1000, 16_384);
+            let request = Request {
+                kind: Kind::Read,
+                file: 0,
+                offset: 0,
+                length: 16_384,
+                level: Level::Background,
+                durable: false,
+            };
+            window.departed(now_ns, &flight, &request, 1000, 16_384);
             window.completed(now_ns, &flight, &sample);
         }
         let state = window.state();

@@ -18,6 +18,7 @@ pub fn read(offset: u64, length: u64, level: Level) -> Request {
         offset,
         length: length as u32,
         level,
+        durable: false,
     }
 }
 

@@ -71,6 +71,7 @@ pub fn request() -> impl Strategy<Value = Request> {
             offset,
             length,
             level,
+            durable: false,
         }
     })
 }

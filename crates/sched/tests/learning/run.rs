@@ -81,6 +81,7 @@ impl Run {
             offset: page * (1 << 21),
             length: bytes,
             level,
+            durable: false,
         };
         let id = self.scheduler.enqueue(self.now_ns, request).unwrap();
         let foreground = level == Level::Foreground;

@@ -1,0 +1,103 @@
+//! `lanes` before drives with a volatile cache: commits, each with a flush,
+//! beside a lower level that writes all it can.
+
+use iolane_disk::Description;
+use iolane_disk::elevator::Core;
+use iolane_disk::simulation::{Arrival, Commit, Simulation, Stream, Time, Transactions};
+use iolane_sched::{Config, Level, Policy, WindowConfig};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+struct Outcome {
+    /// Of the log's writes and flushes.
+    p99_ms: f64,
+    commits_per_second: f64,
+    /// Of the lower level.
+    others_per_second: f64,
+}
+
+/// `rate`: transactions a second; `write_share` of what the lower level does are
+/// writes, the rest reads.
+fn commits(preset: &str, window: WindowConfig, rate: f64, write_share: f64) -> Outcome {
+    let disk = Description::preset(preset).unwrap().build(1).unwrap();
+    let mut config = Config::new(Policy::Lanes);
+    config.rotational = disk.rotating();
+    config.window = window;
+    let mut work =
+        Simulation::new(disk, Core::new(config).unwrap(), 1).transactions(Transactions {
+            threads: 4,
+            cpu: Time::Exponential(4.0 / rate * 1e9),
+            commit: Commit::Group,
+            log_block_bytes: 4096,
+            ..Transactions::default()
+        });
+    if write_share > 0.0 {
+        work = work.stream(Stream {
+            process: 100,
+            level: Level::Background,
+            read_share: 1.0 - write_share,
+            arrival: Arrival::Closed {
+                outstanding: 64,
+                think: Time::Fixed(0),
+            },
+            sizes: Stream::sizes_of(16 << 10),
+            region: (64 << 20)..(4 << 30),
+            ..Stream::default()
+        });
+    }
+    let report = work.run(60 * SECOND_NS, 60 * SECOND_NS).unwrap();
+    let latency_ms = |part| report.transactions[0].operations.latency_ns(part) as f64 / 1e6;
+    Outcome {
+        p99_ms: latency_ms(0.99),
+        commits_per_second: report.transactions[0].transactions.per_second(),
+        others_per_second: report
+            .streams
+            .first()
+            .map_or(0.0, |stream| stream.per_second()),
+    }
+}
+
+/// Beside writes and beside a mix, commits keep most of their rate, and their
+/// flushes wait for a write or two; with the smallest window, for the whole cache.
+#[test]
+fn a_flush_does_not_wait_for_what_nobody_waits_for() {
+    for (preset, rate) in [
+        ("sata-7200", 30.0),
+        ("ultrastar-36lzx", 50.0),
+        ("percona-4x7200", 50.0),
+    ] {
+        let alone = commits(preset, WindowConfig::Learned, rate, 0.0);
+        for write_share in [1.0, 0.5] {
+            let smallest = commits(preset, WindowConfig::Fixed(1), rate, write_share);
+            let learned = commits(preset, WindowConfig::Learned, rate, write_share);
+            let report = [&alone, &smallest, &learned].map(|run| {
+                format!(
+                    "p99 {:.1} ms, {:.0} commits/s, {:.0} others/s",
+                    run.p99_ms, run.commits_per_second, run.others_per_second
+                )
+            });
+            let report = format!(
+                "{preset}, {write_share} of them writes\n  alone: {}\n  window of 1: {}\n  learned: {}",
+                report[0], report[1], report[2]
+            );
+            println!("{report}");
+            let commits = learned.commits_per_second / alone.commits_per_second;
+            assert!(commits > 0.85, "{report}");
+            assert!(learned.p99_ms < 5.0 * alone.p99_ms, "{report}");
+            assert!(learned.others_per_second > 0.5 * rate, "{report}");
+            if write_share == 1.0 {
+                assert!(learned.p99_ms < 0.5 * smallest.p99_ms, "{report}");
+            }
+        }
+    }
+}
+
+/// Where a flush takes no longer for what others wrote, nothing is held back.
+#[test]
+fn a_cache_that_survives_a_power_cut_is_used() {
+    let smallest = commits("bug-68659", WindowConfig::Fixed(1), 5000.0, 1.0);
+    let learned = commits("bug-68659", WindowConfig::Learned, 5000.0, 1.0);
+    let share = learned.others_per_second / smallest.others_per_second;
+    println!("{share:.3} of the writes with a window of 1");
+    assert!(share > 0.95, "{share}");
+}
