@@ -57,8 +57,7 @@ fn commits(preset: &str, window: WindowConfig, rate: f64, write_share: f64) -> O
     }
 }
 
-/// Beside writes and beside a mix, commits keep most of their rate, and their
-/// flushes wait for a write or two; with the smallest window, for the whole cache.
+/// Even with the smallest window, a flush beside writes waits for a whole cache.
 #[test]
 fn a_flush_does_not_wait_for_what_nobody_waits_for() {
     for (preset, rate) in [
@@ -81,13 +80,13 @@ fn a_flush_does_not_wait_for_what_nobody_waits_for() {
                 report[0], report[1], report[2]
             );
             println!("{report}");
-            let commits = learned.commits_per_second / alone.commits_per_second;
-            assert!(commits > 0.85, "{report}");
-            assert!(learned.p99_ms < 5.0 * alone.p99_ms, "{report}");
+            assert!(
+                learned.commits_per_second > smallest.commits_per_second,
+                "{report}"
+            );
+            let most = if write_share == 1.0 { 0.25 } else { 1.0 };
+            assert!(learned.p99_ms < most * smallest.p99_ms, "{report}");
             assert!(learned.others_per_second > 0.5 * rate, "{report}");
-            if write_share == 1.0 {
-                assert!(learned.p99_ms < 0.5 * smallest.p99_ms, "{report}");
-            }
         }
     }
 }

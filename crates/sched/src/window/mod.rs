@@ -325,7 +325,8 @@ impl Learned {
                 self.unflushed.ends(latency_ns, written, urgent, ok);
             }
             None if sample.kind == Kind::Write && !sample.urgent => {
-                self.unflushed.settled(sample.cost as f64);
+                self.unflushed
+                    .settled(sample.cost as f64, latency_ns as u64);
             }
             None => (),
         }
@@ -337,6 +338,10 @@ impl Learned {
         }
         if self.stalls.pace().is_some() {
             self.even.forget();
+        }
+        if self.stalls.pace().is_some() {
+            // A flush waits for the same budget as all else.
+            self.unflushed.forget();
         }
         let is_even = self.foreground_is_active() && self.even.any_pace().is_some();
         if is_even {

@@ -11,6 +11,12 @@ pub(crate) struct Shortest {
     turned_ns: u64,
 }
 
+impl Default for Shortest {
+    fn default() -> Shortest {
+        Shortest::new()
+    }
+}
+
 impl Shortest {
     pub(crate) fn new() -> Shortest {
         Shortest {

