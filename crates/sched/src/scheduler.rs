@@ -476,7 +476,8 @@ impl Scheduler {
     }
 
     /// When to call [`dispatch`](Scheduler::dispatch) again even if nothing
-    /// completes and nothing comes, because a rate limit holds requests back.
+    /// completes and nothing comes, because a rate limit holds requests back, or
+    /// what the next flush already has to write holds writes back.
     /// `None`: there is no such moment.
     pub fn next_timer(&self) -> Option<u64> {
         if self.queue.queued.iter().all(|&queued| queued == 0) {

@@ -37,6 +37,8 @@ const RESERVE: f64 = 0.02;
 /// Once in so long, the lower levels write nothing until a flush comes with
 /// nothing else to do: so the line's beginning is known.
 const REST_EVERY_NS: u64 = 2_000_000_000;
+/// Twice as long after each rest that showed nothing, so many times.
+const VAIN_MAX: u32 = 1;
 /// While the limit holds writes back, after so many flushes that somebody waits
 /// for.
 const REST_EVERY: u32 = 16;
@@ -143,8 +145,9 @@ pub(super) struct Unflushed {
     pending: u32,
     urgent_ns: Option<u64>,
     rest: Rest,
-    /// Rests running at whose end the line rose.
+    /// Rests running at whose end the line rose, or did not.
     sure: u32,
+    vain: u32,
     /// Mean cost of one of the lower levels' writes.
     typical: f64,
     /// When the last of them went.
@@ -193,13 +196,16 @@ impl Unflushed {
         if urgent {
             self.pending += 1;
             self.urgent_ns = Some(self.now_ns);
-            if unflushed <= 0.0 && self.rest.until_ns.is_some() {
+            let is_empty = unflushed <= 0.0;
+            let is_over = |until_ns: u64| is_empty || self.now_ns >= until_ns;
+            if self.rest.until_ns.is_some_and(is_over) {
                 self.end_rest();
-                self.sure = if self.rising().is_some() {
-                    self.sure + 1
+                if is_empty && self.rising().is_some() {
+                    (self.sure, self.vain) = (self.sure + 1, 0);
                 } else {
-                    0
-                };
+                    self.sure = 0;
+                    self.vain += u32::from(self.vain < VAIN_MAX && self.line.fit().is_some());
+                }
             }
         }
         let idle_ns = self.now_ns.saturating_sub(self.sent_ns) as f64;
@@ -220,7 +226,8 @@ impl Unflushed {
             self.pending = self.pending.saturating_sub(1);
             self.urgent_ns = Some(self.now_ns);
             self.rest.flushes += 1;
-            let long_ago = self.now_ns.saturating_sub(self.rest.ended_ns) >= REST_EVERY_NS;
+            let rested_ns = self.now_ns.saturating_sub(self.rest.ended_ns);
+            let long_ago = rested_ns >= REST_EVERY_NS << self.vain;
             let is_due = long_ago || self.rest.limited && self.rest.flushes >= REST_EVERY;
             if is_due || self.rest.until_ns.is_some() {
                 self.rest.until_ns = Some(self.now_ns + REST_NS_MAX);
@@ -468,6 +475,27 @@ mod tests {
         drive.taken_ns = MS / 2;
         let (_, writes) = drive.commits(2000);
         assert!(writes > 0.95 * 16.0, "{writes} writes each");
+    }
+
+    /// Commits so rare that no rest lasts until one comes.
+    #[test]
+    fn rests_cost_little_where_commits_are_rare() {
+        let mut drive = Drive::new(MS / 20, 0, 64);
+        let (mut held, mut passed) = (0, 0);
+        for _ in 0..1000 {
+            for _ in 0..200 {
+                drive.pass(MS);
+                held += u32::from(drive.unflushed.is_full());
+                passed += 1;
+                drive.write();
+                drive.cached = 0;
+            }
+            let flush = drive.unflushed.begins(true);
+            drive.pass(MS / 20);
+            drive.unflushed.ends(50e3, flush, true, true);
+        }
+        let share = f64::from(held) / f64::from(passed);
+        assert!(share < 0.02, "held back for {share} of the time");
     }
 
     #[test]
