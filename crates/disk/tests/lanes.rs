@@ -166,6 +166,7 @@ fn seeks_beside_commits_are_no_stalls() {
         };
         let share = pages(Policy::Lanes) / pages(Policy::Noop);
         println!("{preset}, seed {seed}: {share:.3} of noop's pages");
-        assert!(share > 0.35, "{preset}, seed {seed}: {share} of noop's");
+        // Half of the pages are writes, of which few go between two flushes.
+        assert!(share > 0.2, "{preset}, seed {seed}: {share} of noop's");
     }
 }

@@ -495,7 +495,7 @@ mod tests {
             drive.unflushed.ends(50e3, flush, true, true);
         }
         let share = f64::from(held) / f64::from(passed);
-        assert!(share < 0.02, "held back for {share} of the time");
+        assert!(share < 0.03, "held back for {share} of the time");
     }
 
     #[test]
