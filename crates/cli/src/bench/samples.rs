@@ -366,6 +366,7 @@ pub fn transactions(setting: Setting, p99_us: f64, rows_per_second: f64) -> Stor
             pages_read_ahead: 4000,
             ..StoreCounts::default()
         },
+        device_bytes_per_second: Some(1e9),
         cpu_time: cpu(load.operations),
         timeline: (0..SECONDS).map(slice).collect(),
         load,

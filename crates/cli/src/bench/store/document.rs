@@ -24,6 +24,8 @@ pub struct StoreRun {
     /// Pages read and written, by what for.
     pub ledger: Vec<LedgerRow>,
     pub counts: StoreCounts,
+    /// `null` where it did not only read.
+    pub of_device: Option<OfDevice>,
     pub cpu: CpuDocument,
     /// Of the first repetition.
     pub timeline: Vec<Slice>,
@@ -31,6 +33,53 @@ pub struct StoreRun {
     pub cpu_time: CpuTime,
     #[serde(skip)]
     pub source: Ledger,
+}
+
+/// What was read, of what the device read in the same way without a store right
+/// before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OfDevice {
+    /// The median of the repetitions.
+    pub share: f64,
+    /// Of each repetition.
+    pub shares: Vec<f64>,
+    /// Of the device.
+    pub bytes_per_second: Vec<f64>,
+}
+
+impl OfDevice {
+    fn new(read_bytes_per_second: f64, device_bytes_per_second: f64) -> Self {
+        let share = read_bytes_per_second / device_bytes_per_second.max(1.0);
+        Self {
+            share,
+            shares: vec![share],
+            bytes_per_second: vec![device_bytes_per_second],
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.shares.extend(other.shares);
+        self.bytes_per_second.extend(other.bytes_per_second);
+        self.share = median(&self.shares);
+    }
+
+    /// The least and the greatest, if there are several.
+    pub fn spread(&self) -> Option<(f64, f64)> {
+        let least = self.shares.iter().copied().reduce(f64::min)?;
+        let greatest = self.shares.iter().copied().reduce(f64::max)?;
+        (self.shares.len() > 1).then_some((least, greatest))
+    }
+}
+
+/// Of at least one.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() % 2 {
+        0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
+        _ => sorted[middle],
+    }
 }
 
 /// Times in which nothing of the measured work ended.
@@ -239,6 +288,8 @@ pub struct RunFigures {
     pub background: Vec<BackgroundRun>,
     pub ledger: Ledger,
     pub counts: StoreCounts,
+    /// Without a store, right before and after.
+    pub device_bytes_per_second: Option<f64>,
     pub cpu_time: CpuTime,
     pub timeline: Vec<Slice>,
 }
@@ -246,19 +297,25 @@ pub struct RunFigures {
 impl StoreRun {
     pub fn new(setting: Setting, measured: RunFigures) -> Self {
         let RunFigures { load, ledger, .. } = measured;
-        Self {
+        let mut run = Self {
             setting,
             gaps: measured.gaps,
             background: measured.background,
             outstanding: outstanding(&ledger),
             ledger: rows(&ledger),
             counts: measured.counts,
+            of_device: None,
             cpu: measured.cpu_time.document(load.operations, load.bytes),
             timeline: measured.timeline,
             cpu_time: measured.cpu_time,
             load,
             source: ledger,
-        }
+        };
+        let read = run.read_bytes_per_second();
+        run.of_device = measured
+            .device_bytes_per_second
+            .map(|device| OfDevice::new(read, device));
+        run
     }
 
     pub fn merge(&mut self, other: Self) {
@@ -274,6 +331,9 @@ impl StoreRun {
         self.outstanding = outstanding(&self.source);
         self.ledger = rows(&self.source);
         self.counts.add(&other.counts);
+        if let (Some(one), Some(another)) = (&mut self.of_device, other.of_device) {
+            one.add(another);
+        }
         self.cpu_time = self.cpu_time.merged(&other.cpu_time);
         self.cpu = self
             .cpu_time
@@ -300,6 +360,17 @@ impl StoreRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_of_the_device_are_those_of_each_repetition() {
+        let mut all = OfDevice::new(80.0, 100.0);
+        assert_eq!((all.share, all.spread()), (0.8, None));
+        // The disk was twice as fast, and so was the store.
+        all.add(OfDevice::new(180.0, 200.0));
+        all.add(OfDevice::new(30.0, 100.0));
+        assert_eq!((all.share, all.spread()), (0.8, Some((0.3, 0.9))));
+        assert_eq!(all.bytes_per_second, [100.0, 200.0, 100.0]);
+    }
 
     #[test]
     fn quantiles_are_weighted_by_time() {

@@ -1,6 +1,7 @@
 //! What the device does without a store: reads of the same size from the same
 //! file, as many at once as it takes.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use iolane::{Arena, Engine, File, Level, OpenOptions, Policy};
@@ -8,7 +9,9 @@ use serde::Serialize;
 
 use super::table::Table;
 use crate::args::choices::{Operation, Pattern};
+use crate::args::store_bench::{Experiment, LoadOrder};
 use crate::bench::knee::{self, Knee};
+use crate::bench::load::Load;
 use crate::bench::sweep::unscheduled;
 use crate::bench::through_engine::open_failure;
 use crate::error::Failure;
@@ -37,55 +40,129 @@ pub struct Limit {
     pub sequential_bytes_per_second: f64,
 }
 
-/// # Errors
-/// A read that failed, or an interruption.
-pub fn measure(table: &Table, session: &Session) -> Result<Limit, Failure> {
-    let files = table.data_files()?;
-    let Some((path, bytes)) = files.first() else {
-        return Err(Failure::Internal {
-            message: "a table without a file".to_owned(),
-        });
-    };
-    let time = TIMES.runtime * (DEPTHS.len() as u32 + 1);
-    let _phase = session.progress.phase("what the device can do", time);
-    // As the store's pool, and a sweep's: registered, in huge pages. Without,
-    // a processor that is busy with a read's pages is the limit.
-    let deepest = DEPTHS.into_iter().max().unwrap_or(1);
-    let arena = workload::arena(&[(deepest, PAGE_BYTES), (SEQUENTIAL_DEPTH, SEQUENTIAL_BYTES)])?;
-    let engine = engine(&arena)?;
-    let file = engine.open(path, OpenOptions::new().read(true).direct(true));
-    let file = file.map_err(|error| open_failure(&error))?;
-    let read = |depth: u64, pattern: Pattern, block_bytes: u64| {
-        let stream = stream(file.clone(), depth, pattern, block_bytes);
-        workload::run_alone(&stream, (path, *bytes), TIMES, &arena, session)
-    };
-    let mut runs = Vec::new();
-    for depth in DEPTHS {
-        let load = read(depth, Pattern::Random, PAGE_BYTES)?;
-        let rate = load.operations_per_second();
-        runs.push((depth, rate, load.latency_ns.mean()));
-    }
-    let sequential = read(SEQUENTIAL_DEPTH, Pattern::Sequential, SEQUENTIAL_BYTES)?;
-    let random = knee::find(&runs).ok_or_else(|| Failure::Internal {
-        message: "nothing was read".to_owned(),
-    })?;
-    Ok(Limit {
-        random,
-        random_bytes_per_second: random.full.operations_per_second * PAGE_BYTES as f64,
-        sequential_bytes_per_second: sequential.operations_per_second() * SEQUENTIAL_BYTES as f64,
-    })
+/// Reads of one kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reads {
+    pattern: Pattern,
+    block_bytes: u64,
+    depth: u64,
 }
 
-fn stream(file: File, depth: u64, pattern: Pattern, block_bytes: u64) -> Stream {
+impl Reads {
+    const SEQUENTIAL: Reads = Reads {
+        pattern: Pattern::Sequential,
+        block_bytes: SEQUENTIAL_BYTES,
+        depth: SEQUENTIAL_DEPTH,
+    };
+
+    const fn random(depth: u64) -> Reads {
+        Reads {
+            pattern: Pattern::Random,
+            block_bytes: PAGE_BYTES,
+            depth,
+        }
+    }
+
+    /// What an experiment on a table would read without a store; `None` if it
+    /// does not only read.
+    pub fn of(experiment: Experiment, order: LoadOrder, limit: &Limit) -> Option<Reads> {
+        match (experiment, order) {
+            (Experiment::Scan, LoadOrder::Key) => Some(Reads::SEQUENTIAL),
+            (Experiment::Scan | Experiment::Range, _) => {
+                Some(Reads::random(limit.random.full.depth))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The table's file, without a store.
+pub struct Device<'a> {
+    path: PathBuf,
+    bytes: u64,
+    arena: Arena,
+    file: File,
+    /// Dropped, it would refuse the file's requests.
+    _engine: Engine,
+    session: &'a Session,
+}
+
+impl<'a> Device<'a> {
+    /// # Errors
+    /// A file that cannot be opened.
+    pub fn of(table: &Table, session: &'a Session) -> Result<Device<'a>, Failure> {
+        let files = table.data_files()?;
+        let Some((path, bytes)) = files.into_iter().next() else {
+            return Err(Failure::Internal {
+                message: "a table without a file".to_owned(),
+            });
+        };
+        // As the store's pool, and a sweep's: registered, in huge pages. Without,
+        // a processor that is busy with a read's pages is the limit.
+        let deepest = DEPTHS.into_iter().max().unwrap_or(1);
+        let sizes = [(deepest, PAGE_BYTES), (SEQUENTIAL_DEPTH, SEQUENTIAL_BYTES)];
+        let arena = workload::arena(&sizes)?;
+        let engine = engine(&arena)?;
+        let file = engine.open(&path, OpenOptions::new().read(true).direct(true));
+        Ok(Device {
+            path,
+            bytes,
+            file: file.map_err(|error| open_failure(&error))?,
+            arena,
+            _engine: engine,
+            session,
+        })
+    }
+
+    /// # Errors
+    /// A read that failed, or an interruption.
+    pub fn limit(&self) -> Result<Limit, Failure> {
+        let progress = &self.session.progress;
+        let time = TIMES.runtime * (DEPTHS.len() as u32 + 1);
+        let _phase = progress.phase("what the device can do", time);
+        let mut runs = Vec::new();
+        for depth in DEPTHS {
+            let load = self.load(Reads::random(depth))?;
+            let rate = load.operations_per_second();
+            runs.push((depth, rate, load.latency_ns.mean()));
+        }
+        let sequential_bytes_per_second = self.bytes_per_second(Reads::SEQUENTIAL)?;
+        let random = knee::find(&runs).ok_or_else(|| Failure::Internal {
+            message: "nothing was read".to_owned(),
+        })?;
+        Ok(Limit {
+            random,
+            random_bytes_per_second: random.full.operations_per_second * PAGE_BYTES as f64,
+            sequential_bytes_per_second,
+        })
+    }
+
+    /// How fast it is now.
+    ///
+    /// # Errors
+    /// As [`limit`](Self::limit).
+    pub fn bytes_per_second(&self, reads: Reads) -> Result<f64, Failure> {
+        let rate = self.load(reads)?.operations_per_second();
+        Ok(rate * reads.block_bytes as f64)
+    }
+
+    fn load(&self, reads: Reads) -> Result<Load, Failure> {
+        let extent = (self.path.as_path(), self.bytes);
+        let stream = stream(self.file.clone(), reads);
+        workload::run_alone(&stream, extent, TIMES, &self.arena, self.session)
+    }
+}
+
+fn stream(file: File, reads: Reads) -> Stream {
     Stream {
         name: "reads without a store",
         file,
         level: Level::Normal,
-        arrival: Arrival::Callbacks(depth),
+        arrival: Arrival::Callbacks(reads.depth),
         operation: Operation::Read,
-        pattern,
-        block_sizes_bytes: vec![block_bytes],
-        seed: depth,
+        pattern: reads.pattern,
+        block_sizes_bytes: vec![reads.block_bytes],
+        seed: reads.depth,
         thread_priority: None,
     }
 }
@@ -108,13 +185,20 @@ mod tests {
     use super::*;
 
     /// Reads of the first `bytes` of a file of 1 MiB.
-    fn reads(bytes: u64) -> Result<crate::bench::load::Load, Failure> {
+    fn reads(bytes: u64) -> Result<Load, Failure> {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         let arena = workload::arena(&[(4, PAGE_BYTES)]).unwrap();
         let engine = engine(&arena).unwrap();
         let opened = engine.open(file.path(), OpenOptions::new().read(true));
-        let stream = stream(opened.unwrap(), 4, Pattern::Sequential, PAGE_BYTES);
+        let stream = stream(
+            opened.unwrap(),
+            Reads {
+                pattern: Pattern::Sequential,
+                block_bytes: PAGE_BYTES,
+                depth: 4,
+            },
+        );
         let extent: (&Path, u64) = (file.path(), bytes);
         workload::run_alone(&stream, extent, TIMES, &arena, &Session::quiet())
     }

@@ -1,8 +1,9 @@
 //! All runs on one table.
 
+use super::limit::{Device, Reads};
 use super::run::run;
 use super::table::Table;
-use super::{Setting, StoreBenchOptions, StoreBenchOutcome, StoreRun, limit};
+use super::{Setting, StoreBenchOptions, StoreBenchOutcome, StoreRun};
 use crate::args::disk::ModelArgs;
 use crate::args::store_bench::Experiment;
 use crate::bench::merge_runs;
@@ -62,15 +63,21 @@ pub fn measure_settings(
 ) -> Result<StoreBenchOutcome, Failure> {
     let reads = [Experiment::Scan, Experiment::Range];
     let compared = settings.iter().any(|one| reads.contains(&one.experiment));
-    let limit = compared
-        .then(|| limit::measure(table, session))
-        .transpose()?;
+    let device = compared.then(|| Device::of(table, session)).transpose()?;
+    let limit = device.as_ref().map(Device::limit).transpose()?;
+    // A shared disk is faster in one minute than in the next: each run is held
+    // against what the disk does right before and after it.
+    let reads_of = |setting: &Setting| {
+        let reads = Reads::of(setting.experiment, table.facts.order, limit.as_ref()?)?;
+        Some((device.as_ref()?, reads))
+    };
     let mut runs: Vec<StoreRun> = Vec::new();
     for repetition in 0..options.course.repeat {
         let mut round = Vec::new();
         for setting in settings {
             session.stop.check()?;
-            round.push(run(table, setting, options, repetition, session)?);
+            let alike = reads_of(setting);
+            round.push(run(table, setting, options, repetition, alike, session)?);
         }
         if runs.is_empty() {
             runs = round;

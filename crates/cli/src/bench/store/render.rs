@@ -2,10 +2,10 @@
 
 use maud::Markup;
 
-use super::document::{Gaps, LedgerRow};
+use super::document::{Gaps, LedgerRow, OfDevice};
 use super::{StoreBenchOutcome, StoreRun};
 use crate::args::choices::name;
-use crate::args::store_bench::{Beside, Experiment, LoadOrder};
+use crate::args::store_bench::{Beside, Experiment};
 use crate::output::chart::{Axis, LineChart, Series, latency_cdf};
 use crate::output::html::Section;
 use crate::output::text::{Style, Table};
@@ -18,7 +18,7 @@ pub fn text(outcome: &StoreBenchOutcome, style: Style) -> String {
             "{}\n{}\n{}\n{}\n",
             style.bold(title(experiment)),
             work_table(&runs).render(style),
-            device_table(outcome, &runs).render(style),
+            device_table(&runs).render(style),
             ledger_table(&runs).render(style),
         ));
     }
@@ -36,7 +36,7 @@ pub fn html(outcome: &StoreBenchOutcome) -> Vec<Section> {
         sections.push(
             Section::new(title(experiment))
                 .table(work_table(&runs))
-                .table(device_table(outcome, &runs)),
+                .table(device_table(&runs)),
         );
         let histograms: Vec<_> = labelled
             .iter()
@@ -167,7 +167,7 @@ fn work_table(runs: &[&StoreRun]) -> Table {
     table.without_empty_columns()
 }
 
-fn device_table(outcome: &StoreBenchOutcome, runs: &[&StoreRun]) -> Table {
+fn device_table(runs: &[&StoreRun]) -> Table {
     let mut table = Table::new(
         2,
         [
@@ -175,6 +175,7 @@ fn device_table(outcome: &StoreBenchOutcome, runs: &[&StoreRun]) -> Table {
             "beside",
             "read",
             "of device",
+            "(spread)",
             "written",
             "data idle",
             "data p50",
@@ -190,8 +191,7 @@ fn device_table(outcome: &StoreBenchOutcome, runs: &[&StoreRun]) -> Table {
     );
     for run in runs {
         let (data, log) = (&run.outstanding.data, &run.outstanding.log);
-        let of_device = limit_bytes_per_second(outcome, run.setting.experiment)
-            .map(|limit| percent(run.read_bytes_per_second() / limit.max(1.0)));
+        let of_device = run.of_device.as_ref();
         let moved = run.read_bytes_per_second() + run.written_bytes_per_second();
         let cpu_ns_per_second =
             run.cpu_time.total_ns() as f64 * 1e9 / run.load.duration_ns.max(1) as f64;
@@ -199,7 +199,10 @@ fn device_table(outcome: &StoreBenchOutcome, runs: &[&StoreRun]) -> Table {
             run.setting.label(),
             run.setting.beside_label(),
             units::bytes_per_second(run.read_bytes_per_second()),
-            of_device.unwrap_or_default(),
+            of_device.map_or_else(String::new, |it| percent(it.share)),
+            of_device
+                .and_then(OfDevice::spread)
+                .map_or_else(String::new, spread),
             units::bytes_per_second(run.written_bytes_per_second()),
             percent(data.idle_share),
             data.p50_requests.to_string(),
@@ -223,14 +226,8 @@ fn device_table(outcome: &StoreBenchOutcome, runs: &[&StoreRun]) -> Table {
     table.without_empty_columns()
 }
 
-/// What the device does of the same reads; only for what reads alone.
-fn limit_bytes_per_second(outcome: &StoreBenchOutcome, experiment: Experiment) -> Option<f64> {
-    let limit = outcome.limit.as_ref()?;
-    match (experiment, outcome.table.order) {
-        (Experiment::Scan, LoadOrder::Key) => Some(limit.sequential_bytes_per_second),
-        (Experiment::Scan | Experiment::Range, _) => Some(limit.random_bytes_per_second),
-        _ => None,
-    }
+fn spread((least, greatest): (f64, f64)) -> String {
+    format!("{} to {}", percent(least), percent(greatest))
 }
 
 fn ledger_table(runs: &[&StoreRun]) -> Table {
@@ -322,7 +319,8 @@ fn facts(outcome: &StoreBenchOutcome) -> Vec<String> {
         "Gaps: times of more than 10 ms in which no operation ended. The disk's and the machine's would be shorter but \
          for times in which the disk, with requests in flight, completed none, or the machine ran no thread. Idle: \
          share of the time with no request outstanding on tablespaces or on the log. Ahead: pages read before they were asked for, of all read; \
-         unused: of these, pages that left memory unread."
+         unused: of these, pages that left memory unread. Of device: what was read, of what the device reads in the same \
+         way without a store right before and after; the median of the repetitions."
             .to_owned(),
     );
     facts

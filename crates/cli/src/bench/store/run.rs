@@ -8,6 +8,7 @@ use iolane_store::{Error, Ledger, Store, StoreStatistics};
 
 use super::beside::Background;
 use super::document::{BackgroundRun, Gaps, RunFigures, Slice, StoreCounts, StoreRun};
+use super::limit::{Device, Reads};
 use super::table::Table;
 use super::timeline::{Diary, Pulse, Sampler, slice_of};
 use super::witness::Witness;
@@ -46,6 +47,8 @@ fn pause(time: Duration, session: &Session) -> Result<(), Failure> {
     }
 }
 
+/// Once. The device does reads `alike` right before and after it.
+///
 /// # Errors
 /// The store's, or an interruption.
 pub fn run(
@@ -53,6 +56,7 @@ pub fn run(
     setting: &Setting,
     options: &StoreBenchOptions,
     repetition: u64,
+    alike: Option<(&Device<'_>, Reads)>,
     session: &Session,
 ) -> Result<StoreRun, Failure> {
     let times = options.course.times();
@@ -65,6 +69,11 @@ pub fn run(
     if is_cold(setting.experiment) {
         pause(times.warm_up, session)?;
     }
+    let device_rate = || {
+        let rate = alike.map(|(device, reads)| device.bytes_per_second(reads));
+        rate.transpose()
+    };
+    let rate_before = device_rate()?;
     let begin = Instant::now() + warm_up;
     let witness = Witness::start(&table.path(), &session.paths, begin).map_err(unstarted)?;
     let slice = slice_of(times.runtime);
@@ -138,6 +147,9 @@ pub fn run(
         Ok(seen)
     })?;
     measured.gaps = work.pulse.gaps(&witness.end());
+    measured.device_bytes_per_second = rate_before
+        .zip(device_rate()?)
+        .map(|(before, after)| (before + after) / 2.0);
     store.close().map_err(|error| failure(&error))?;
     Ok(StoreRun::new(setting.clone(), measured))
 }
@@ -327,6 +339,7 @@ impl Watch<'_> {
             background: background.collect(),
             ledger,
             counts: counts(&before.statistics, &store.statistics()),
+            device_bytes_per_second: None,
             cpu_time,
             timeline,
         })
