@@ -246,12 +246,11 @@ impl<'p, S: Source> PageStream<'p, S> {
     /// the consumer reads by itself is left to it.
     fn top_up(&mut self, but: Option<PageId>) {
         let full = self.distance.pages(usize::MAX);
-        if self.window.len() > full - full / 4 || self.is_through() {
+        if self.window.len() + batch(full) > full || self.is_through() {
             return;
         }
         let distance = self.distance.pages(self.limit());
-        let batch = (distance / 4).clamp(1, EXTENT_PAGES as usize);
-        if self.window.len() + batch > distance {
+        if self.window.len() + batch(distance) > distance {
             return;
         }
         let wanted = distance - self.window.len();
@@ -319,6 +318,14 @@ impl<'p, S: Source> PageStream<'p, S> {
     }
 }
 
+/// Pages that are asked for at a time: so many that requests are merged, but no
+/// more, however large the distance. A device that tells of its work only when it
+/// has nothing left would else stand still while the consumer goes through a
+/// large part, and the consumer while the device does.
+fn batch(distance: usize) -> usize {
+    (distance / 4).clamp(1, EXTENT_PAGES as usize)
+}
+
 impl<S> PageStream<'_, S> {
     /// Its consumer is through, but another may go on from `trail`: what it has
     /// asked for stays, as much as the replacement keeps of pages that nobody
@@ -340,5 +347,20 @@ impl<S> Drop for PageStream<'_, S> {
             .0
             .streams
             .end(self.role, self.part == Part::Within);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A large distance is refilled by the extent, not by a quarter.
+    #[test]
+    fn pages_are_asked_for_by_quarters_and_at_most_by_the_extent() {
+        assert_eq!([1, 3, 16, 128].map(batch), [1, 1, 4, 32]);
+        assert_eq!(
+            [256, 1024, usize::MAX].map(batch),
+            [EXTENT_PAGES as usize; 3]
+        );
     }
 }

@@ -14,8 +14,11 @@ const FRAMES_SHARE: usize = 4;
 /// once.
 const WINDOWS: usize = 4;
 /// As long as nothing has been learned of the device, and where its window is
-/// small because its transfers are large.
-const OUTSTANDING_MIN: usize = 4 * EXTENT_PAGES as usize;
+/// small because its transfers are large: sixteen of them. A virtual disk that
+/// tells of all at once when it has done all has as many in a round as a consumer
+/// has asked for while it went through the round before: with four, neither is
+/// busy for much more than half of the time.
+const OUTSTANDING_MIN: usize = 16 * EXTENT_PAGES as usize;
 /// More than the window of any device times [`WINDOWS`], and fewer than may
 /// queue in the engine on one level: a stream never waits for room there.
 const OUTSTANDING_MAX: usize = 2048;
