@@ -302,6 +302,31 @@ fn a_scan_leaves_hot_pages_in_memory() {
     assert!(misses * 50 <= gets, "{misses} of {gets} hot rows had left");
 }
 
+/// A table that is a little too large for memory is not read whole each time.
+#[test]
+fn a_long_scan_takes_its_own_frames_and_leaves_the_others() {
+    let rows = 15_000;
+    let rig = Rig::new(1024).filled(rows, false);
+    let (store, _) = rig.open(IoPolicy::AGGRESSIVE);
+    let mut reads = [0; 3];
+    for reads in &mut reads {
+        let before = pool(&store).reads;
+        scan(&store, rows, Direction::Forward);
+        *reads = pool(&store).reads - before;
+    }
+    let [first, second, third] = reads;
+    assert!(
+        (1024..3072).contains(&first),
+        "{first} pages are too few, or too many"
+    );
+    // In the order in which they came, all of them would leave before their turn.
+    let kept = first - second.max(third);
+    assert!(
+        kept > 1024 / 2,
+        "{kept} pages were found in memory: {reads:?}"
+    );
+}
+
 #[test]
 fn a_scan_beside_changes_sees_its_snapshot() {
     let rows = 6000;

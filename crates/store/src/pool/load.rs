@@ -1,5 +1,6 @@
 //! Reading pages into frames.
 
+use super::ahead::Leaves;
 use super::frame::READ_AHEAD;
 use super::table::Entry;
 use super::{PageReading, Pool, count};
@@ -100,13 +101,6 @@ impl Pool {
         new
     }
 
-    /// Lets the frame of a held reading leave when its turn comes.
-    pub(super) fn admit(&self, id: PageId, reading: &PageReading) {
-        if reading.let_go() {
-            self.queues.lock().insert(reading.frame, id);
-        }
-    }
-
     pub(super) fn lend_buffer(&self, frame: u32) -> Buffer {
         let mut slot = self.frames[frame as usize].write();
         slot.buffer.take().expect("a free frame has its buffer")
@@ -162,7 +156,6 @@ impl Pool {
             }
         }
         drop(slot);
-        self.admit(id, reading);
         reading.end(Ok(()));
         if self.files.policy.linear {
             self.guesses.came_to(id);
@@ -181,7 +174,7 @@ impl Pool {
         // buffer.
         self.table.abandon(id, reading);
         self.frames[reading.frame as usize].write().buffer = Some(buffer);
-        self.admit(id, reading);
+        self.admit(id, reading, Leaves::InTurn);
         reading.end(Err(error.clone()));
         Err(error)
     }

@@ -31,7 +31,7 @@ mod settle;
 mod supply;
 mod table;
 
-pub(crate) use ahead::Awaited;
+pub(crate) use ahead::{Awaited, Leaves};
 pub use copies::Stamp;
 pub use supply::POOL_PAGES_MIN;
 
@@ -231,6 +231,11 @@ impl Pool {
 
     pub(crate) fn arena(&self) -> &Arena {
         &self.arena
+    }
+
+    /// Pages that come and go without others leaving for them, about.
+    pub(crate) fn passing_pages(&self) -> usize {
+        Replacement::small_target(self.frames.len())
     }
 
     /// A change of many pages has come past one. If that was read for it, there

@@ -62,8 +62,8 @@ impl<R, E> Reading<R, E> {
 }
 
 impl<R, E: Clone> Reading<R, E> {
-    /// A read that will be [`fly`](Self::fly)ing. If it is `held`, whoever ends
-    /// it or gives it up must [`let_go`](Self::let_go).
+    /// A read that will be [`fly`](Self::fly)ing. If it is `held`, its holder must
+    /// [`let_go`](Self::let_go), or whoever ends it without a page.
     pub(crate) fn submitting(frame: u32, held: bool) -> Reading<R, E> {
         Reading {
             held: AtomicBool::new(held),
@@ -104,8 +104,7 @@ impl<R, E: Clone> Reading<R, E> {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Ends that; returns whether it was so. Only for the thread that has the
-    /// request: this orders it.
+    /// Ends that; tells one thread only that it was so.
     pub(crate) fn let_go(&self) -> bool {
         self.held.swap(false, Ordering::Relaxed)
     }

@@ -49,7 +49,7 @@ pub(crate) struct Replacement {
 impl Replacement {
     /// For `frames` frames, of which `cleaning_max` may wait to be written.
     pub(crate) fn new(frames: usize, cleaning_max: usize) -> Replacement {
-        let small_target = (frames / SMALL_SHARE).max(1);
+        let small_target = Replacement::small_target(frames);
         Replacement {
             small: VecDeque::with_capacity(frames),
             main: VecDeque::with_capacity(frames),
@@ -67,6 +67,13 @@ impl Replacement {
         } else {
             self.small.push_back(frame);
         }
+    }
+
+    /// A frame of a page that is not likely to be used again while others are: it
+    /// is the next of the small queue to leave.
+    pub(crate) fn insert_first(&mut self, frame: u32, id: PageId) {
+        self.ghosts.take(id);
+        self.small.push_front(frame);
     }
 
     /// A frame that was not freed after its page was written.
@@ -125,6 +132,11 @@ impl Replacement {
             }
         }
         None
+    }
+
+    /// Frames that the small queue should have.
+    pub(crate) fn small_target(frames: usize) -> usize {
+        (frames / SMALL_SHARE).max(1)
     }
 
     /// Frames in either queue.
@@ -261,6 +273,28 @@ mod tests {
             cache.access(page);
         }
         assert!(cache.access(0));
+    }
+
+    /// What a long scan has passed leaves before what was there, and is not
+    /// remembered as what should have stayed.
+    #[test]
+    fn who_is_let_go_first_leaves_first() {
+        let mut cache = Cache::new(20);
+        for page in 0..19 {
+            cache.access(page);
+        }
+        let (passed, frame) = (PageId::new(1, 99), cache.free.pop().unwrap());
+        for _ in 0..2 {
+            cache.frames[frame as usize].assign(passed);
+            cache.queues.insert_first(frame, passed);
+            let mut left = None;
+            let free = cache.queues.evict(20, &cache.frames, |frame| {
+                left = Some(cache.frames[frame as usize].page());
+                Attempt::Freed(left)
+            });
+            assert_eq!((free, left), (Some(frame), Some(passed)));
+        }
+        assert_eq!(cache.queues.main.len(), 0);
     }
 
     /// Pages that never leave, more of them than the small queue should hold,

@@ -43,7 +43,7 @@ use trails::Trail;
 use crate::core::Core;
 use crate::ids::{EXTENT_PAGES, PageId};
 use crate::policy::{IoPolicy, Role};
-use crate::pool::Awaited;
+use crate::pool::{Awaited, Leaves};
 use distance::Distance;
 use std::collections::VecDeque;
 
@@ -191,13 +191,26 @@ impl<'p, S: Source> PageStream<'p, S> {
         if let Some(at) = self.window.iter().position(|(id, _)| *id == page) {
             let passed = self.window.drain(..at);
             self.ahead.0.pool.give_up(passed);
-            self.window.pop_front();
+            self.leaves_behind();
         } else if let Some(at) = self.known.iter().position(|&id| id == page) {
             self.known.drain(..=at);
             let passed = self.window.drain(..);
             self.ahead.0.pool.give_up(passed);
         }
         self.passed();
+    }
+
+    /// The consumer has what it wanted of the first page of the window.
+    fn leaves_behind(&mut self) {
+        let pool = &self.ahead.0.pool;
+        let leaves = if self.reads > pool.passing_pages() {
+            Leaves::First
+        } else {
+            Leaves::InTurn
+        };
+        if let Some(page) = self.window.pop_front() {
+            pool.came_for(page, leaves);
+        }
     }
 
     /// The consumer needs a page no more, whether it came there or not.
