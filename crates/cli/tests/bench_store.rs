@@ -4,13 +4,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-use iolane_testing::skipped;
+use iolane_testing::{mounted_in, skipped};
 use serde_json::Value;
 
 const TINY: &str = "--rows 4000 --row-size 500 --pool-size 2m --log-size 8m --warm-up 50ms";
-const WAIT_MAX: Duration = Duration::from_secs(60);
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/var/tmp").unwrap()
@@ -163,14 +161,6 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
-/// Where in the directory something is mounted.
-fn mounted_in(directory: &Path) -> Vec<String> {
-    let mounts = fs::read_to_string("/proc/mounts").unwrap();
-    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    let within = places.filter(|place| Path::new(place).starts_with(directory));
-    within.map(str::to_owned).collect()
-}
-
 fn is_mounted_in(directory: &Path, name: &str) -> bool {
     let mounted = mounted_in(directory);
     mounted.iter().any(|place| place.ends_with(name))
@@ -225,41 +215,10 @@ fn a_kill_takes_a_modelled_disk_away() {
     }
 }
 
-/// Ends a run when it has come so far, or fails for want of what it needs.
+/// Ends a run when it has come so far.
 fn ended_by(signal: &str, option: &str, has_come_so_far: impl Fn(&Path) -> bool) {
     let directory = scratch();
-    let mut child = iolane(
-        directory.path(),
-        &format!("oltp --rows 4000 --log-size 8m --runtime 60s {option}"),
-    )
-    .stdout(Stdio::null())
-    .stderr(Stdio::null())
-    .spawn()
-    .unwrap();
-    let start = Instant::now();
-    while !has_come_so_far(directory.path()) {
-        assert!(start.elapsed() < WAIT_MAX, "it does not come so far");
-        if child.try_wait().unwrap().and_then(|status| status.code()) == Some(2) {
-            skipped("no modelled disk on this machine");
-            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let kill = Command::new("sh")
-        .args(["-c", &format!("kill -{signal} {}", child.id())])
-        .status();
-    assert!(kill.unwrap().success());
-    if signal == "KILL" {
-        // Another process does it, a moment later.
-        assert_eq!(child.wait().unwrap().code(), None);
-        let start = Instant::now();
-        while fs::read_dir(directory.path()).unwrap().count() > 0 && start.elapsed() < WAIT_MAX {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    } else {
-        assert_eq!(child.wait().unwrap().code(), Some(3));
-    }
-    assert!(mounted_in(directory.path()).is_empty());
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    let line = format!("oltp --rows 4000 --log-size 8m --runtime 60s {option}");
+    let mut command = iolane(directory.path(), &line);
+    iolane_testing::ended_by(signal, &mut command, directory.path(), has_come_so_far);
 }

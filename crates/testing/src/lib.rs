@@ -3,12 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod atomic_device;
+mod ended;
 mod loop_device;
 mod rate_limit;
 
 use std::fmt::Display;
 
 pub use atomic_device::atomic_device;
+pub use ended::{ended_by, mounted_in};
 pub use loop_device::LoopDevice;
 pub use rate_limit::ReadLimit;
 
