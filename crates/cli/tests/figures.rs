@@ -1,6 +1,7 @@
 //! `iolane figures`: the figures against the documents, and the documents that
 //! come out.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use iolane_cli::args::common::{OutputArgs, OutputFormat};
@@ -9,11 +10,13 @@ use iolane_cli::bench::Bench;
 use iolane_cli::figures::report::{Figure, Verdict};
 use iolane_cli::figures::{Figures, measure};
 use iolane_cli::session::Session;
+use serde_json::Value;
 
 fn figure(name: &str) -> Figure {
     let options = Figures::options(FiguresArgs {
         real: false,
         table_size: 64 << 20,
+        cache_size: 1 << 30,
         directory: None,
         names: vec![name.to_owned()],
         list: false,
@@ -153,12 +156,22 @@ fn the_same_seed_gives_the_same_figure() {
     assert_eq!(document(), document());
 }
 
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));
+    command.arg("figures").args(arguments);
+    command
+}
+
 fn iolane(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_iolane"))
-        .arg("figures")
-        .args(arguments)
-        .output()
-        .unwrap()
+    command(arguments).output().unwrap()
+}
+
+/// On tables of a few pages.
+fn measured_in<'a>(directory: &'a Path, options: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["--real", "--table-size", "4m", "--directory"];
+    arguments.push(directory.to_str().unwrap());
+    arguments.extend(options);
+    arguments
 }
 
 #[test]
@@ -171,6 +184,8 @@ fn what_is_measured_is_listed_and_needs_a_word() {
         "hall-bonnet-5",
         "hall-bonnet-6",
         "hall-bonnet-9",
+        "linux-2003-3.1",
+        "linux-2003-3.3",
         "linux-2003-5.3",
         "percona-2013",
     ] {
@@ -186,26 +201,61 @@ fn what_is_measured_is_listed_and_needs_a_word() {
 #[test]
 fn a_storage_managers_figures_are_measured_and_leave_nothing() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
-    let output = iolane(&[
-        "--real",
-        "hall-bonnet-4",
-        "hall-bonnet-9",
-        "--table-size",
-        "4m",
-        "--directory",
-        directory.path().to_str().unwrap(),
-        "--output-format",
-        "json",
-    ]);
+    let options = ["hall-bonnet-4", "hall-bonnet-9", "--output-format", "json"];
+    let output = iolane(&measured_in(directory.path(), &options));
     assert!(output.status.success(), "{output:?}");
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["target"]["kind"], "directory");
     let figures = document["figures"].as_array().unwrap();
-    let names: Vec<&serde_json::Value> = figures.iter().map(|figure| &figure["name"]).collect();
+    let names: Vec<&Value> = figures.iter().map(|figure| &figure["name"]).collect();
     assert_eq!(names, ["hall-bonnet-4", "hall-bonnet-9"]);
     assert_eq!(figures[0]["comparisons"].as_array().unwrap().len(), 3);
     assert_eq!(figures[1]["tables"][0]["rows"].as_array().unwrap().len(), 3);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_has_no_effect_on_a_figure_is_refused() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let refused = |arguments: &[&str], said: &str| {
+        let output = command(arguments).current_dir(directory.path()).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains(said), "{arguments:?}: {message}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    };
+    refused(&["--cache-size", "8m"], "--real");
+    refused(&["--real", "--cache-size", "2m"], "outside 4 MiB");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_buffer_caches_figures_are_measured_or_explained() {
+    let output = iolane(&[
+        "--real",
+        "linux-2003-3.1",
+        "linux-2003-3.3",
+        "--cache-size",
+        "4m",
+        "--output-format",
+        "json",
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["target"].is_null(), "no disk is touched");
+    assert_eq!(document["options"]["cache_size_bytes"], 4 << 20);
+    let figures = document["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 2);
+    for figure in figures {
+        let plain = &figure["tables"][0]["rows"][0];
+        assert!(plain[0].as_str().unwrap().ends_with("KiB"), "{figure:#}");
+        let line = figure["method"][1].as_str().unwrap();
+        assert!(line.starts_with("iolane bench hugepages "), "{line}");
+        let notes = figure["notes"].as_array().unwrap();
+        let none = |note: &Value| note.as_str().unwrap().starts_with("No 1 GiB pages: ");
+        assert!(notes.iter().any(none), "{notes:?}");
+    }
 }
 
 #[test]
@@ -220,10 +270,10 @@ fn documents_have_the_documented_fields() {
         report.to_str().unwrap(),
     ]);
     assert!(output.status.success(), "{output:?}");
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["schema"], "iolane.figures/1");
     assert_eq!(document["options"]["names"][0], "bug-68659");
-    assert_eq!(document["catalogue"].as_array().unwrap().len(), 14);
+    assert_eq!(document["catalogue"].as_array().unwrap().len(), 16);
     let figure = &document["figures"][0];
     assert_eq!(figure["name"], "bug-68659");
     let first = &figure["comparisons"][0];

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::common::OutputArgs;
+use super::hugepages::CACHE_BYTES_MAX;
+use super::size;
 use super::store_bench::table_size;
+use crate::bench::hugepages::CACHE_BYTES_MIN;
 
 #[derive(Clone, Debug, Args)]
 pub struct FiguresArgs {
@@ -18,15 +21,27 @@ pub struct FiguresArgs {
     /// Seed of all that is left to chance; the same seed gives the same figures
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Course")]
     pub seed: u64,
-    /// Measure the figures of a storage manager on a disk of this machine, instead of simulating the others
+    /// Measure the figures of a storage manager on a disk, and those of a buffer cache in memory, instead of simulating
+    /// the others
+    ///
+    /// For a buffer cache on huge pages it reserves those that are missing, as iolane bench hugepages
+    /// --reserve does, and gives them back at the end; without root it leaves them out.
     #[arg(long)]
     pub real: bool,
     /// Size of each table then, about, at least 1 MiB; the pool is smaller
     #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = table_size, requires = "real", help_heading = "Target")]
     pub table_size: u64,
+    /// Size of the buffer cache in memory then; at most half of the free memory is used
+    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = cache_size, requires = "real", help_heading = "Target")]
+    pub cache_size: u64,
     /// Directory, and so disk, for the stores then, which are removed at the end [default: the current one]
     #[arg(long, value_name = "DIR", requires = "real", help_heading = "Target")]
     pub directory: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// Half of it is a cache too.
+fn cache_size(text: &str) -> Result<u64, String> {
+    size::parse_within(text, 2 * CACHE_BYTES_MIN, CACHE_BYTES_MAX)
 }

@@ -9,7 +9,7 @@ use super::{list, size};
 use crate::bench::hugepages::{CACHE_BYTES_MIN, PROCESSES_MAX, SAMPLES_MAX};
 
 /// More memory than any machine has; the measurement takes what is free.
-const CACHE_BYTES_MAX: u64 = 1 << 43;
+pub const CACHE_BYTES_MAX: u64 = 1 << 43;
 const COUNT_MAX: u64 = 1 << 40;
 
 #[derive(Clone, Debug, Args)]

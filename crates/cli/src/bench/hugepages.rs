@@ -26,6 +26,7 @@ use cache::PAGE_BYTES;
 pub use command::{Hugepages, HugepagesRequest, measure};
 pub use measure::run;
 pub use reads::ReadCost;
+pub use render::{measured, name, per_process_bytes, skips};
 pub use tables::ProcessTables;
 
 /// The cache is a whole number of these, so that pages of 2 MiB fit exactly.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::real::MEASURED;
+use super::real::{MEASURED, Subject};
 use super::report::Figure;
 use super::rig::Rig;
 use super::{bug_68659, hall_bonnet, revisited, tournament};
@@ -60,8 +60,22 @@ const AVAILABLE: [Available; 8] = [
     },
 ];
 
-/// What figures of a storage manager need.
-const NEEDS: &str = "--real: it is measured on a disk of this machine";
+/// How figures are to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// Simulated, in virtual time.
+    Virtual,
+    /// Measured on this machine.
+    Real,
+}
+
+/// What a measured figure needs.
+const fn needs(subject: Subject) -> &'static str {
+    match subject {
+        Subject::Store => "--real: it is measured on a disk",
+        Subject::Memory => "--real: it is measured in memory",
+    }
+}
 
 /// A line of the list.
 #[derive(Clone, Debug, Serialize)]
@@ -82,43 +96,58 @@ pub fn entries() -> Vec<Entry> {
     let measured = MEASURED.iter().map(|one| Entry {
         name: one.name,
         title: one.title,
-        needs: Some(NEEDS),
+        needs: Some(needs(one.subject)),
     });
     available.chain(measured).collect()
 }
 
-/// The named figures in the catalogue's order; all for none. Either of those
-/// that are simulated, or of those that are measured on a `real` disk.
+/// The named figures in the catalogue's order; all for none. Of those that can
+/// be had by these means.
 ///
 /// # Errors
-/// A name that is not in the catalogue, or in the other part of it.
-pub fn choose(names: &[String], real: bool) -> Result<Vec<&'static str>, Failure> {
-    let simulated: Vec<&str> = AVAILABLE.iter().map(|one| one.name).collect();
-    let measured: Vec<&str> = MEASURED.iter().map(|one| one.name).collect();
-    let (chosen, others) = if real {
-        (measured, simulated)
-    } else {
-        (simulated, measured)
-    };
+/// A name that is not in the catalogue, or needs other means.
+pub fn choose(names: &[String], means: Means) -> Result<Vec<&'static str>, Failure> {
+    let simulated = AVAILABLE
+        .iter()
+        .map(|one| (one.name, refusal_of_simulated(one.name, means)));
+    let measured = MEASURED
+        .iter()
+        .map(|one| (one.name, refusal_of_measured(one.name, one.subject, means)));
+    let all: Vec<(&'static str, Option<Failure>)> = simulated.chain(measured).collect();
     for name in names {
-        if others.contains(&name.as_str()) {
-            return Err(match real {
-                true => Failure::usage(
-                    format!("{name} is simulated, not measured"),
-                    "Leave --real away.",
-                ),
-                false => Failure::usage(format!("{name} needs {NEEDS}"), "Give --real."),
-            });
-        }
-        if !chosen.contains(&name.as_str()) {
+        if !all.iter().any(|(one, _)| one == name) {
             return Err(Failure::usage(
                 format!("there is no figure '{name}'"),
                 "See iolane figures --list for their names.",
             ));
         }
     }
-    let wanted = |one: &&str| names.is_empty() || names.iter().any(|name| name == one);
-    Ok(chosen.into_iter().filter(wanted).collect())
+    let is_named = |one: &str| names.iter().any(|name| name == one);
+    let mut chosen = Vec::new();
+    for (name, refusal) in all {
+        match refusal {
+            Some(refusal) if is_named(name) => return Err(refusal),
+            None if names.is_empty() || is_named(name) => chosen.push(name),
+            _ => {}
+        }
+    }
+    Ok(chosen)
+}
+
+/// Why a simulated figure cannot be had so.
+fn refusal_of_simulated(name: &str, means: Means) -> Option<Failure> {
+    (means != Means::Virtual).then(|| {
+        Failure::usage(
+            format!("{name} is simulated, not measured"),
+            "Leave --real away.",
+        )
+    })
+}
+
+/// The same for a measured one.
+fn refusal_of_measured(name: &str, subject: Subject, means: Means) -> Option<Failure> {
+    (means != Means::Real)
+        .then(|| Failure::usage(format!("{name} needs {}", needs(subject)), "Give --real."))
 }
 
 /// Simulates a figure of [`choose`].
@@ -143,28 +172,29 @@ mod tests {
     }
 
     #[test]
-    fn nothing_named_means_all() {
-        assert_eq!(choose(&[], false).unwrap().len(), AVAILABLE.len());
-        assert_eq!(choose(&[], true).unwrap().len(), MEASURED.len());
+    fn nothing_named_means_all_that_can_be_had() {
+        let count = |means| choose(&[], means).unwrap().len();
+        assert_eq!(count(Means::Virtual), AVAILABLE.len());
+        assert_eq!(count(Means::Real), MEASURED.len());
     }
 
     #[test]
     fn figures_come_once_and_in_the_documents_order() {
         let named = names(&["bug-68659", "hall-bonnet-3", "bug-68659"]);
-        let chosen = choose(&named, false).unwrap();
+        let chosen = choose(&named, Means::Virtual).unwrap();
         assert_eq!(chosen, ["hall-bonnet-3", "bug-68659"]);
     }
 
     #[test]
     fn what_is_not_there_is_refused_with_the_reason() {
+        let refused = |name: &str, means| choose(&names(&[name]), means).unwrap_err().to_string();
         for one in MEASURED {
-            let failure = choose(&names(&[one.name]), false).unwrap_err();
-            assert!(failure.to_string().contains("needs --real"), "{failure}");
+            let message = refused(one.name, Means::Virtual);
+            assert!(message.contains("needs --real"), "{message}");
         }
-        let failure = choose(&names(&["hall-bonnet-1"]), true).unwrap_err();
-        assert!(failure.to_string().contains("is simulated"), "{failure}");
-        let failure = choose(&names(&["hall-bonnet-10"]), true).unwrap_err();
-        let message = failure.to_string();
+        let message = refused("hall-bonnet-1", Means::Real);
+        assert!(message.contains("is simulated"), "{message}");
+        let message = refused("hall-bonnet-10", Means::Real);
         assert!(message.contains("there is no figure 'hall-bonnet-10'"));
     }
 }

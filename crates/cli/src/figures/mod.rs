@@ -1,5 +1,6 @@
 //! `iolane figures`: the documents' figures again, on modelled disks in virtual
-//! time; with `--real`, those of a storage manager on a disk of this machine.
+//! time; with `--real`, those that are measured: a storage manager on a disk of
+//! this machine, and a buffer cache in its memory.
 //!
 //! Each figure is a function of this crate's `catalogue` that simulates what
 //! a document measured and puts the document's own values beside its results
@@ -28,7 +29,7 @@ use crate::output::html::Section;
 use crate::output::text::Style;
 use crate::session::Session;
 use crate::target::{Target, TargetRequest};
-use catalogue::Entry;
+use catalogue::{Entry, Means};
 use real::RealRig;
 use report::Figure;
 use rig::Rig;
@@ -41,10 +42,12 @@ pub struct FiguresOptions {
     pub names: Vec<&'static str>,
     pub list: bool,
     pub seed: u64,
-    /// On a disk of this machine.
+    /// Measured on this machine.
     pub real: bool,
     /// Of each table then.
     pub table_size_bytes: u64,
+    /// Of a buffer cache in memory then.
+    pub cache_size_bytes: u64,
     #[serde(skip)]
     directory: Option<PathBuf>,
 }
@@ -81,18 +84,24 @@ impl Bench for Figures {
     }
 
     fn options(arguments: FiguresArgs) -> Result<FiguresOptions, Failure> {
+        let means = match arguments.real {
+            false => Means::Virtual,
+            true => Means::Real,
+        };
         Ok(FiguresOptions {
-            names: catalogue::choose(&arguments.names, arguments.real)?,
+            names: catalogue::choose(&arguments.names, means)?,
             list: arguments.list,
             seed: arguments.seed,
             real: arguments.real,
             table_size_bytes: arguments.table_size,
+            cache_size_bytes: arguments.cache_size,
             directory: arguments.directory,
         })
     }
 
     fn target(options: &FiguresOptions) -> Option<TargetRequest> {
-        (options.real && !options.list).then(|| TargetRequest {
+        let needs_disk = options.names.iter().any(|name| real::needs_disk(name));
+        (needs_disk && !options.list).then(|| TargetRequest {
             file: None,
             directory: options.directory.clone(),
             size_bytes: Some(TABLES_ROOM * options.table_size_bytes),
@@ -117,23 +126,26 @@ pub fn measure(
     session: &Session,
 ) -> Result<FiguresOutcome, Failure> {
     let mut figures = Vec::new();
-    if let Some(target) = target {
-        let rig = RealRig {
-            directory: target.path.clone(),
-            table_bytes: options.table_size_bytes,
-            seed: options.seed,
-            session,
+    let real = RealRig {
+        target,
+        table_bytes: options.table_size_bytes,
+        cache_bytes: options.cache_size_bytes,
+        seed: options.seed,
+        session,
+    };
+    let simulated = Rig::new(options.seed, &session.stop);
+    let names: &[&'static str] = if options.list { &[] } else { &options.names };
+    for name in names {
+        let doing = if options.real {
+            "measuring"
+        } else {
+            "simulating"
         };
-        for name in &options.names {
-            session.progress.say(&format!("measuring {name}"));
-            figures.push(real::measure(name, &rig)?);
-        }
-    } else if !options.list {
-        let rig = Rig::new(options.seed, &session.stop);
-        for name in &options.names {
-            session.progress.say(&format!("simulating {name}"));
-            figures.push(catalogue::simulate(name, &rig)?);
-        }
+        session.progress.say(&format!("{doing} {name}"));
+        figures.push(match options.real {
+            true => real::measure(name, &real)?,
+            false => catalogue::simulate(name, &simulated)?,
+        });
     }
     Ok(FiguresOutcome {
         catalogue: catalogue::entries(),

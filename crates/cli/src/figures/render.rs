@@ -94,9 +94,8 @@ fn summary(figures: &[Figure]) -> Option<Section> {
             differ.to_string(),
         ]);
     }
-    let section = Section::new("Ours and the documents'").text([
-        "Each document's own values beside those of the modelled disks, in virtual time. A value fits if it is at most 15 % off.",
-    ]);
+    let section = Section::new("Ours and the documents'")
+        .text(["Each document's own values beside ours. A value fits if it is at most 15 % off."]);
     (!table.rows.is_empty()).then(|| section.table(table))
 }
 
@@ -145,11 +144,20 @@ fn deviation(one: &Comparison) -> String {
     format!("{:+.1} %", one.deviation_percent)
 }
 
+/// Each reason once, behind the values that differ for it.
 fn explanations(figure: &Figure) -> Vec<String> {
-    let those = figure.comparisons.iter();
-    those
-        .filter_map(|one| Some(format!("{}: {}", one.what, one.explanation.as_ref()?)))
-        .collect()
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for one in &figure.comparisons {
+        let Some(reason) = one.explanation.as_deref() else {
+            continue;
+        };
+        match reasons.iter_mut().find(|(other, _)| *other == reason) {
+            Some((_, values)) => values.push(&one.what),
+            None => reasons.push((reason, vec![&one.what])),
+        }
+    }
+    let sentence = |(reason, values): (&str, Vec<&str>)| format!("{}: {reason}", values.join("; "));
+    reasons.into_iter().map(sentence).collect()
 }
 
 fn data_table(data: &Data) -> Table {
@@ -176,4 +184,20 @@ fn data_table(data: &Data) -> Table {
         }));
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_stands_once_behind_all_that_differ_for_it() {
+        let differs =
+            |what: &str, why: &str| Comparison::new(what, "", Stated::about(1.0), 2.0).because(why);
+        let figure = Figure {
+            comparisons: vec![differs("a", "x"), differs("b", "y"), differs("c", "x")],
+            ..Figure::default()
+        };
+        assert_eq!(explanations(&figure), ["a; c: x", "b: y"]);
+    }
 }

@@ -57,7 +57,7 @@ pub fn html(result: &HugepagesResult) -> Vec<Section> {
 
 type Value = fn(&Measured) -> Option<f64>;
 
-fn name(pages: Pages) -> &'static str {
+pub fn name(pages: Pages) -> &'static str {
     match pages {
         Pages::Plain => "plain",
         Pages::Transparent => "transparent",
@@ -70,14 +70,16 @@ fn size(bytes: f64) -> String {
     units::binary_size(bytes.round() as u64)
 }
 
-fn measured(result: &HugepagesResult) -> impl Iterator<Item = (Pages, &Measured)> {
+/// The kinds of pages that the machine gave.
+pub fn measured(result: &HugepagesResult) -> impl Iterator<Item = (Pages, &Measured)> {
     result.kinds.iter().filter_map(|kind| match &kind.outcome {
         Outcome::Measured(measured) => Some((kind.pages, &**measured)),
         Outcome::Skipped(_) => None,
     })
 }
 
-fn per_process_bytes(one: &Measured) -> Option<f64> {
+/// Page tables of a process that shares the cache, in the mean.
+pub fn per_process_bytes(one: &Measured) -> Option<f64> {
     match &one.process_tables {
         ProcessTables::Measured {
             per_process_bytes, ..
@@ -187,7 +189,7 @@ fn comparison(result: &HugepagesResult) -> Option<String> {
 }
 
 /// What is not in the table and why, each reason once.
-fn skips(result: &HugepagesResult) -> Vec<String> {
+pub fn skips(result: &HugepagesResult) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
     let mut add = |what: String, skip: &super::Skip| {
         let sentence = format!("{what}: {}; {}.", skip.cause, skip.remedy);

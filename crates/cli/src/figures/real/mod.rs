@@ -1,69 +1,107 @@
-//! Figures that show a storage manager at work: measured on a real disk with
-//! `iolane bench store`, quickly, on tables that are small and larger than the
-//! pool.
+//! Figures that are measured. Those of a storage manager with `iolane bench
+//! store`, quickly, on tables that are small and larger than the pool; those of a
+//! buffer cache with `iolane bench hugepages`.
 
 mod hall_bonnet;
 mod linux_2003;
+mod page_size;
 mod percona;
 
-use std::path::PathBuf;
-
 use super::report::{Cell, Data, Figure};
+use crate::bench::hugepages::{self, Hugepages, HugepagesResult};
 use crate::bench::store::{self, StoreBench, StoreBenchOutcome, StoreRun};
 use crate::bench::{Bench, defaults};
 use crate::error::Failure;
 use crate::session::Session;
+use crate::target::Target;
 
 /// Where it is measured.
 pub struct RealRig<'a> {
-    pub directory: PathBuf,
+    /// None where no figure needs a disk.
+    pub target: Option<&'a Target>,
     /// Of a table, about.
     pub table_bytes: u64,
+    /// Of a buffer cache.
+    pub cache_bytes: u64,
     pub seed: u64,
     pub session: &'a Session,
 }
 
 type Measure = fn(&RealRig<'_>) -> Result<Figure, Failure>;
 
-/// A figure that can be had on a real disk.
+/// What a figure is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A storage manager, on a disk.
+    Store,
+    /// A buffer cache, in memory.
+    Memory,
+}
+
+/// A figure that is measured.
 pub struct Measured {
     pub name: &'static str,
     pub title: &'static str,
+    pub subject: Subject,
     measure: Measure,
 }
 
-pub const MEASURED: [Measured; 6] = [
+pub const MEASURED: [Measured; 8] = [
     Measured {
         name: "hall-bonnet-4",
         title: "Hall & Bonnet, figure 4: outstanding requests of a scan",
+        subject: Subject::Store,
         measure: hall_bonnet::scan,
     },
     Measured {
         name: "hall-bonnet-5",
         title: "Hall & Bonnet, figure 5: outstanding requests of ranges by secondary index, by threads",
+        subject: Subject::Store,
         measure: hall_bonnet::ranges,
     },
     Measured {
         name: "hall-bonnet-6",
         title: "Hall & Bonnet, figure 6: outstanding requests of an update larger than memory",
+        subject: Subject::Store,
         measure: hall_bonnet::update,
     },
     Measured {
         name: "hall-bonnet-9",
         title: "Hall & Bonnet, figure 9: the same with prioritized preflushing",
+        subject: Subject::Store,
         measure: hall_bonnet::preflush,
+    },
+    Measured {
+        name: "linux-2003-3.1",
+        title: "Linux 2003, figures 3.1 and 3.2: a buffer cache by the size of its pages: look-ups, TLB misses, page tables",
+        subject: Subject::Memory,
+        measure: page_size::by_page_size,
+    },
+    Measured {
+        name: "linux-2003-3.3",
+        title: "Linux 2003, figure 3.3: what large pages gain, by the size of the buffer cache",
+        subject: Subject::Memory,
+        measure: page_size::by_cache_size,
     },
     Measured {
         name: "linux-2003-5.3",
         title: "Linux 2003, figures 5.3 and 5.4: checkpoints by asynchronous I/O instead of threads",
+        subject: Subject::Store,
         measure: linux_2003::checkpoints,
     },
     Measured {
         name: "percona-2013",
         title: "Percona 2013: scan of a table in random order, buffered and direct, by read-ahead",
+        subject: Subject::Store,
         measure: percona::scans,
     },
 ];
+
+/// Whether this is the name of a figure that is measured on a disk.
+pub fn needs_disk(name: &str) -> bool {
+    let mut on_disk = MEASURED.iter().filter(|one| one.subject == Subject::Store);
+    on_disk.any(|one| one.name == name)
+}
 
 /// # Errors
 /// What cannot be set up, the store's, an interruption.
@@ -77,8 +115,8 @@ pub fn measure(name: &str, rig: &RealRig<'_>) -> Result<Figure, Failure> {
 }
 
 impl RealRig<'_> {
-    /// Runs `iolane bench store` with these words. The pool is the table's
-    /// size in percent.
+    /// Runs `iolane bench store` with these words, and says how to do the same.
+    /// The pool is the table's size in percent.
     fn bench(
         &self,
         words: &str,
@@ -90,11 +128,17 @@ impl RealRig<'_> {
             self.table_bytes, self.seed
         );
         let options = StoreBench::options(defaults(&line)?)?;
-        let parent = &self.directory;
-        let (seed, session) = (options.course.seed, self.session);
-        let table = store::Table::load(parent, &options.table, seed, session)?;
-        let outcome = store::measure_settings(&table, &options, &options.settings(), session)?;
+        let outcome = store::measure(&options, self.target, self.session)?;
         Ok((format!("iolane bench store {line}"), outcome))
+    }
+
+    /// Runs `iolane bench hugepages` with these words, and says how to do the
+    /// same.
+    fn hugepages(&self, words: &str) -> Result<(String, HugepagesResult), Failure> {
+        let line = format!("{words} --seed {}", self.seed);
+        let request = Hugepages::options(defaults(&line)?)?;
+        let result = hugepages::measure(&request, None, self.session)?;
+        Ok((format!("iolane bench hugepages {line}"), result))
     }
 }
 
