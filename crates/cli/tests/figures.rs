@@ -10,6 +10,7 @@ use iolane_cli::bench::Bench;
 use iolane_cli::figures::report::{Figure, Verdict};
 use iolane_cli::figures::{Figures, measure};
 use iolane_cli::session::Session;
+use iolane_testing::{ended_by, mounted_in, skipped};
 use serde_json::Value;
 
 fn figure(name: &str) -> Figure {
@@ -18,6 +19,7 @@ fn figure(name: &str) -> Figure {
         table_size: 64 << 20,
         cache_size: 1 << 30,
         directory: None,
+        model: None,
         names: vec![name.to_owned()],
         list: false,
         seed: 1,
@@ -206,12 +208,60 @@ fn a_storage_managers_figures_are_measured_and_leave_nothing() {
     assert!(output.status.success(), "{output:?}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["target"]["kind"], "directory");
+    assert!(document["options"]["model"].is_null());
     let figures = document["figures"].as_array().unwrap();
     let names: Vec<&Value> = figures.iter().map(|figure| &figure["name"]).collect();
     assert_eq!(names, ["hall-bonnet-4", "hall-bonnet-9"]);
     assert_eq!(figures[0]["comparisons"].as_array().unwrap().len(), 3);
     assert_eq!(figures[1]["tables"][0]["rows"].as_array().unwrap().len(), 3);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// A copy of a preset, with a blank in its name.
+const MODEL_FILE: &str = "a disk.toml";
+
+#[test]
+fn figures_can_be_had_on_a_modelled_disk() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let show = Command::new(env!("CARGO_BIN_EXE_iolane"))
+        .args(["disk", "show", "constant-100us"])
+        .output()
+        .unwrap();
+    let model = elsewhere.path().join(MODEL_FILE);
+    std::fs::write(&model, show.stdout).unwrap();
+    let model = model.to_str().unwrap();
+    let options = ["hall-bonnet-4", "--model", model, "--output-format", "json"];
+    let output = iolane(&measured_in(directory.path(), &options));
+    if output.status.code() == Some(2) {
+        skipped(String::from_utf8_lossy(&output.stderr));
+    } else {
+        assert!(output.status.success(), "{output:?}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(document["options"]["model"], model);
+        let method = &document["figures"][0]["method"];
+        let on = method[0].as_str().unwrap();
+        assert!(on.contains("modelled disk"), "{on}");
+        // What can be typed again.
+        let line = method[1].as_str().unwrap();
+        assert!(line.starts_with("iolane bench store scan "), "{line}");
+        assert!(line.ends_with(&format!(" --model '{model}'")), "{line}");
+        let read = document["figures"][0]["tables"][0]["rows"][0][2].as_f64();
+        assert!(read > Some(0.0), "{document:#}");
+    }
+    assert!(mounted_in(directory.path()).is_empty());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn ctrl_c_takes_the_modelled_disk_away() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let options = ["linux-2003-5.3", "--model", "constant-100us"];
+    let mut command = command(&measured_in(directory.path(), &options));
+    ended_by("INT", &mut command, directory.path(), |directory| {
+        let mounted = mounted_in(directory);
+        mounted.iter().any(|place| place.ends_with("files"))
+    });
 }
 
 #[test]
@@ -225,8 +275,13 @@ fn what_has_no_effect_on_a_figure_is_refused() {
         assert!(message.contains(said), "{arguments:?}: {message}");
         assert!(output.stdout.is_empty(), "{output:?}");
     };
+    refused(&["--model", "constant-100us"], "--real");
     refused(&["--cache-size", "8m"], "--real");
     refused(&["--real", "--cache-size", "2m"], "outside 4 MiB");
+    let memory = ["--real", "linux-2003-3.1", "--model", "constant-100us"];
+    refused(&memory, "no disk has a part");
+    let unknown = ["--real", "hall-bonnet-4", "--model", "no-such-disk"];
+    refused(&unknown, "no-such-disk");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 

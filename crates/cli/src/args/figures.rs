@@ -37,6 +37,10 @@ pub struct FiguresArgs {
     /// Directory, and so disk, for the stores then, which are removed at the end [default: the current one]
     #[arg(long, value_name = "DIR", requires = "real", help_heading = "Target")]
     pub directory: Option<PathBuf>,
+    /// Put the stores on a modelled disk instead, served for this run, and what it holds into a file in
+    /// --directory: a preset (see iolane disk list), or a TOML file that describes a disk; needs root
+    #[arg(long, value_name = "MODEL", requires = "real", help_heading = "Target")]
+    pub model: Option<String>,
     #[command(flatten)]
     pub output: OutputArgs,
 }

@@ -67,6 +67,8 @@ pub enum Means {
     Virtual,
     /// Measured on this machine.
     Real,
+    /// Measured on a modelled disk that is served in real time.
+    Modelled,
 }
 
 /// What a measured figure needs.
@@ -146,8 +148,17 @@ fn refusal_of_simulated(name: &str, means: Means) -> Option<Failure> {
 
 /// The same for a measured one.
 fn refusal_of_measured(name: &str, subject: Subject, means: Means) -> Option<Failure> {
-    (means != Means::Real)
-        .then(|| Failure::usage(format!("{name} needs {}", needs(subject)), "Give --real."))
+    match (means, subject) {
+        (Means::Virtual, _) => Some(Failure::usage(
+            format!("{name} needs {}", needs(subject)),
+            "Give --real.",
+        )),
+        (Means::Modelled, Subject::Memory) => Some(Failure::usage(
+            format!("{name} is measured in memory, where no disk has a part"),
+            "Leave --model away.",
+        )),
+        (Means::Modelled, Subject::Store) | (Means::Real, _) => None,
+    }
 }
 
 /// Simulates a figure of [`choose`].
@@ -176,6 +187,8 @@ mod tests {
         let count = |means| choose(&[], means).unwrap().len();
         assert_eq!(count(Means::Virtual), AVAILABLE.len());
         assert_eq!(count(Means::Real), MEASURED.len());
+        let on_disk = MEASURED.iter().filter(|one| one.subject == Subject::Store);
+        assert_eq!(count(Means::Modelled), on_disk.count());
     }
 
     #[test]
@@ -191,9 +204,15 @@ mod tests {
         for one in MEASURED {
             let message = refused(one.name, Means::Virtual);
             assert!(message.contains("needs --real"), "{message}");
+            if one.subject == Subject::Memory {
+                let message = refused(one.name, Means::Modelled);
+                assert!(message.contains("no disk has a part"), "{message}");
+            }
         }
-        let message = refused("hall-bonnet-1", Means::Real);
-        assert!(message.contains("is simulated"), "{message}");
+        for means in [Means::Real, Means::Modelled] {
+            let message = refused("hall-bonnet-1", means);
+            assert!(message.contains("is simulated"), "{message}");
+        }
         let message = refused("hall-bonnet-10", Means::Real);
         assert!(message.contains("there is no figure 'hall-bonnet-10'"));
     }

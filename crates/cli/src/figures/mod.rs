@@ -1,6 +1,7 @@
 //! `iolane figures`: the documents' figures again, on modelled disks in virtual
 //! time; with `--real`, those that are measured: a storage manager on a disk of
-//! this machine, and a buffer cache in its memory.
+//! this machine, or with `--model` on a modelled one in real time, and a buffer
+//! cache.
 //!
 //! Each figure is a function of this crate's `catalogue` that simulates what
 //! a document measured and puts the document's own values beside its results
@@ -48,6 +49,8 @@ pub struct FiguresOptions {
     pub table_size_bytes: u64,
     /// Of a buffer cache in memory then.
     pub cache_size_bytes: u64,
+    /// The disk then, if it is a modelled one.
+    pub model: Option<String>,
     #[serde(skip)]
     directory: Option<PathBuf>,
 }
@@ -84,9 +87,10 @@ impl Bench for Figures {
     }
 
     fn options(arguments: FiguresArgs) -> Result<FiguresOptions, Failure> {
-        let means = match arguments.real {
-            false => Means::Virtual,
-            true => Means::Real,
+        let means = match (arguments.real, &arguments.model) {
+            (false, _) => Means::Virtual,
+            (true, None) => Means::Real,
+            (true, Some(_)) => Means::Modelled,
         };
         Ok(FiguresOptions {
             names: catalogue::choose(&arguments.names, means)?,
@@ -95,6 +99,7 @@ impl Bench for Figures {
             real: arguments.real,
             table_size_bytes: arguments.table_size,
             cache_size_bytes: arguments.cache_size,
+            model: arguments.model,
             directory: arguments.directory,
         })
     }
@@ -128,6 +133,7 @@ pub fn measure(
     let mut figures = Vec::new();
     let real = RealRig {
         target,
+        model: options.model.as_deref(),
         table_bytes: options.table_size_bytes,
         cache_bytes: options.cache_size_bytes,
         seed: options.seed,

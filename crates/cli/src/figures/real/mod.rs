@@ -1,6 +1,7 @@
 //! Figures that are measured. Those of a storage manager with `iolane bench
-//! store`, quickly, on tables that are small and larger than the pool; those of a
-//! buffer cache with `iolane bench hugepages`.
+//! store`, quickly, on tables that are small and larger than the pool, on a
+//! real disk or on a modelled one; those of a buffer cache with `iolane bench
+//! hugepages`.
 
 mod hall_bonnet;
 mod linux_2003;
@@ -11,6 +12,7 @@ use super::report::{Cell, Data, Figure};
 use crate::bench::hugepages::{self, Hugepages, HugepagesResult};
 use crate::bench::store::{self, StoreBench, StoreBenchOutcome, StoreRun};
 use crate::bench::{Bench, defaults};
+use crate::environment::command_line;
 use crate::error::Failure;
 use crate::session::Session;
 use crate::target::Target;
@@ -19,6 +21,8 @@ use crate::target::Target;
 pub struct RealRig<'a> {
     /// None where no figure needs a disk.
     pub target: Option<&'a Target>,
+    /// The disk, if it is a modelled one.
+    pub model: Option<&'a str>,
     /// Of a table, about.
     pub table_bytes: u64,
     /// Of a buffer cache.
@@ -124,12 +128,17 @@ impl RealRig<'_> {
     ) -> Result<(String, StoreBenchOutcome), Failure> {
         let pool_bytes = (self.table_bytes * pool_percent / 100).max(2 << 20);
         let line = format!(
-            "{words} --table-size {} --pool-size {pool_bytes} --runtime 10s --warm-up 1s --seed {}",
+            "{words} --table-size {} --pool-size {pool_bytes} --warm-up 1s --seed {}",
             self.table_bytes, self.seed
         );
-        let options = StoreBench::options(defaults(&line)?)?;
+        let mut options = StoreBench::options(defaults(&line)?)?;
+        options.model = self.model.map(str::to_owned);
         let outcome = store::measure(&options, self.target, self.session)?;
-        Ok((format!("iolane bench store {line}"), outcome))
+        let mut typed = format!("iolane bench store {line}");
+        if let Some(model) = self.model {
+            typed.push_str(&format!(" --model {}", command_line(&[model.into()])));
+        }
+        Ok((typed, outcome))
     }
 
     /// Runs `iolane bench hugepages` with these words, and says how to do the
@@ -139,6 +148,19 @@ impl RealRig<'_> {
         let request = Hugepages::options(defaults(&line)?)?;
         let result = hugepages::measure(&request, None, self.session)?;
         Ok((format!("iolane bench hugepages {line}"), result))
+    }
+
+    /// How a figure of a storage manager came about.
+    fn method(&self, lines: impl IntoIterator<Item = String>) -> Vec<String> {
+        let disk = match self.model {
+            Some(model) => format!("the modelled disk {model}, served in real time"),
+            None => "a real disk".to_owned(),
+        };
+        let first = format!(
+            "Measured on {disk}, once where there is no --repeat; do it again and the figures differ. The environment \
+             says which machine."
+        );
+        std::iter::once(first).chain(lines).collect()
     }
 }
 
@@ -176,11 +198,4 @@ fn share_percent(run: &StoreRun, from: u64, to: u64) -> f64 {
     let distribution = run.outstanding.data.distribution.iter();
     let within = distribution.filter(|(count, _)| (from..to).contains(count));
     within.map(|(_, share)| share * 100.0).sum()
-}
-
-fn method(line: &str) -> Vec<String> {
-    vec![
-        "Measured on a real disk, once without --repeat; do it again and the figures differ. The environment says which machine.".to_owned(),
-        line.to_owned(),
-    ]
 }
