@@ -96,7 +96,7 @@ fn of_mount(
     let fuse = Fuse::mount(directory, FILE_NAME, Arc::clone(trip.server()))
         .map_err(|error| failure::mount(&error))?;
     let _unmount = session.cleanups.register(fuse.unmounter());
-    let device = LoopDevice::attach(fuse.file(), &session.cleanups);
+    let device = LoopDevice::attach(fuse.file(), false, &session.cleanups);
     if let (true, Err(said)) = (loop_only, &device) {
         return Err(failure::no_loop_device(said));
     }

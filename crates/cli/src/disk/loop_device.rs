@@ -1,5 +1,6 @@
 //! Loop devices, made by losetup(8).
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -28,11 +29,12 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// On `file`.
+    /// On `file`, the disk of a model that has a head if `rotating`: the kernel
+    /// takes every loop device on a FUSE file for one without.
     ///
     /// # Errors
     /// What losetup says: not root, no free device.
-    pub fn attach(file: &Path, cleanups: &Cleanups) -> Result<Self, String> {
+    pub fn attach(file: &Path, rotating: bool, cleanups: &Cleanups) -> Result<Self, String> {
         let output = Command::new("losetup")
             .args(OPTIONS)
             .arg(file)
@@ -53,10 +55,20 @@ impl LoopDevice {
                 .stderr(Stdio::null())
                 .status();
         });
-        Ok(Self {
+        let attached = Self {
             path,
             _detach: detach,
-        })
+        };
+        let attribute = attached.attribute();
+        fs::write(&attribute, if rotating { "1" } else { "0" })
+            .map_err(|error| format!("{}: {error}", attribute.display()))?;
+        Ok(attached)
+    }
+
+    fn attribute(&self) -> PathBuf {
+        let name = self.path.file_name().unwrap_or_default();
+        let block = Path::new("/sys/block").join(name);
+        block.join("queue/rotational")
     }
 
     /// Such as `/dev/loop0`.
@@ -76,5 +88,21 @@ mod tests {
             "losetup --direct-io=on --sector-size 512 --find --show /mnt/disk/disk"
         );
         assert!(command(Path::new("/mnt/a b/it's")).ends_with(r"--show '/mnt/a b/it'\''s'"));
+    }
+    #[test]
+    fn a_device_has_a_head_if_its_model_has() {
+        if !crate::sys::file::is_root() {
+            return iolane_testing::skipped("loop devices need root");
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let cleanups = Cleanups::default();
+        for (rotating, said) in [(true, "1"), (false, "0")] {
+            let Ok(device) = LoopDevice::attach(file.path(), rotating, &cleanups) else {
+                return iolane_testing::skipped("there are no loop devices here");
+            };
+            let attribute = fs::read_to_string(device.attribute()).unwrap();
+            assert_eq!(attribute.trim(), said);
+        }
     }
 }

@@ -91,7 +91,7 @@ impl Volume {
         let fuse = Fuse::mount(&place.served, serve::FILE_NAME, Arc::clone(&server))
             .map_err(|error| failure::mount(&error))?;
         let take_away = session.cleanups.register(fuse.unmounter());
-        let device = LoopDevice::attach(fuse.file(), &session.cleanups)
+        let device = LoopDevice::attach(fuse.file(), server.rotating(), &session.cleanups)
             .map_err(|said| failure::no_loop_device(&said))?;
         let options = ["-t", "ext4", "-o", "noatime"];
         tool("mount", &options, &[device.path(), &place.files])?;

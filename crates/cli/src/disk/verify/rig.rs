@@ -137,7 +137,7 @@ impl Rig {
             .map_err(|error| failure::mount(&error))?;
         let fuse = self._fuse.insert(fuse);
         self._unmount = Some(session.cleanups.register(fuse.unmounter()));
-        let device = LoopDevice::attach(fuse.file(), &session.cleanups);
+        let device = LoopDevice::attach(fuse.file(), self.server.rotating(), &session.cleanups);
         self.device = Some(device.map_err(|said| failure::no_loop_device(&said))?);
         Ok(())
     }
