@@ -275,6 +275,24 @@ fn streams_share_the_frames() {
     );
 }
 
+/// Who stands back leaves more frames to queries.
+#[test]
+fn a_scan_in_bulk_holds_half_as_many_frames() {
+    let (rows, frames) = (12_000, 512);
+    let rig = Rig::slow(frames, 300).filled(rows, false);
+    let (store, _) = rig.open(IoPolicy::AGGRESSIVE);
+    let mut transaction = store.begin_bulk();
+    for row in transaction.range("t", .., Direction::Forward).unwrap() {
+        row.unwrap();
+    }
+    let most = frames as u64 / 8;
+    let reached = store.stream_statistics(Role::Bulk).distance_max;
+    // And the page that the scan waits for, which it reads by itself.
+    assert!((most..=most + 1).contains(&reached), "{reached} of {most}");
+    scan(&store, rows, Direction::Forward);
+    assert!(store.stream_statistics(Role::Scan).distance_max > most + 1);
+}
+
 #[test]
 fn a_scan_leaves_hot_pages_in_memory() {
     let (rows, hot) = (60_000, 60);

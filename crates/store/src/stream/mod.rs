@@ -246,7 +246,8 @@ impl<'p, S: Source> PageStream<'p, S> {
 
     fn limit(&self) -> usize {
         let space = self.window.back().map(|(id, _)| id.space);
-        let limit = self.ahead.0.streams.limit(&self.ahead.0.pool, space);
+        let pool = &self.ahead.0.pool;
+        let limit = self.ahead.0.streams.limit(pool, self.role_now(), space);
         let limit = match self.part {
             Part::Own => limit,
             Part::Within => limit / WITHIN_SHARE,

@@ -4,11 +4,15 @@ use super::trails::Trails;
 use crate::ids::EXTENT_PAGES;
 use crate::policy::Role;
 use crate::pool::Pool;
+use iolane::Level;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Share of the frames that all streams together may hold: what they hold
 /// cannot leave, and others must find room beside it.
 const FRAMES_SHARE: usize = 4;
+/// The same of those whose consumers stand back behind queries: where writes are
+/// slow, most of the other frames may be dirty.
+const FRAMES_SHARE_BEHIND: usize = 8;
 /// Windows of the device that all streams together may have outstanding: one
 /// that it works on, the others so that it finds work when one is used up at
 /// once.
@@ -88,11 +92,16 @@ impl Streams {
         distance_max.fetch_max(pages as u64, Ordering::Relaxed);
     }
 
-    /// Pages that one of the running streams may be ahead: its part of the
-    /// frames, and of what the device of tablespace `space` needs.
-    pub(super) fn limit(&self, pool: &Pool, space: Option<u32>) -> usize {
+    /// Pages that one of the running streams, which asks for `role`, may be
+    /// ahead: its part of the frames, and of what the device of tablespace `space`
+    /// needs.
+    pub(super) fn limit(&self, pool: &Pool, role: Role, space: Option<u32>) -> usize {
         let running = self.running.load(Ordering::Relaxed).max(1);
-        let frames = pool.frames().len() / FRAMES_SHARE;
+        let share = match pool.files.policy.level(role) {
+            Level::Background => FRAMES_SHARE_BEHIND,
+            _ => FRAMES_SHARE,
+        };
+        let frames = pool.frames().len() / share;
         let file = space.and_then(|space| pool.files.get(space));
         let window = file.map_or(0.0, |file| file.device().snapshot().window.transfers);
         let outstanding = (WINDOWS * window as usize).clamp(OUTSTANDING_MIN, OUTSTANDING_MAX);
