@@ -29,6 +29,8 @@ pub use reads::ReadCost;
 pub use render::{measured, name, per_process_bytes, skips};
 pub use tables::ProcessTables;
 
+pub use super::spread::Spread;
+
 /// The cache is a whole number of these, so that pages of 2 MiB fit exactly.
 const CACHE_UNIT_BYTES: u64 = 2 << 20;
 
@@ -128,34 +130,6 @@ impl Pages {
 
     fn round_up(self, bytes: u64) -> u64 {
         bytes.next_multiple_of(self.hugetlb_bytes().unwrap_or(CACHE_UNIT_BYTES))
-    }
-}
-
-/// Median and range of the samples.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Spread {
-    /// The middle one; of an even number the mean of the two in the middle.
-    pub median: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-    /// All of them, in the order measured.
-    pub samples: Vec<f64>,
-}
-
-impl Spread {
-    /// `None` of no samples.
-    fn of(samples: Vec<f64>) -> Option<Self> {
-        let mut sorted = samples.clone();
-        sorted.sort_by(f64::total_cmp);
-        let last = sorted.len().checked_sub(1)?;
-        Some(Spread {
-            median: (sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0,
-            min: sorted[0],
-            max: sorted[last],
-            samples,
-        })
     }
 }
 

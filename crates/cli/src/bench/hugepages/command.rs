@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     Dtlb, HugepagesError, HugepagesOptions, HugepagesResult, KindResult, Measured, Outcome,
-    ProcessTables, ReadCost, Spread, run,
+    ProcessTables, ReadCost, run,
 };
 use crate::args::common::OutputArgs;
 use crate::args::hugepages::HugepagesArgs;
@@ -203,15 +203,5 @@ fn merge_dtlb(ours: &mut Dtlb, ours_count: usize, theirs: Dtlb, theirs_count: us
         }
         (ours @ Dtlb::Skipped(_), theirs) => *ours = theirs,
         (Dtlb::Measured { .. }, Dtlb::Skipped(_)) => {}
-    }
-}
-
-impl Spread {
-    fn merge(&mut self, other: Self) {
-        let mut samples = std::mem::take(&mut self.samples);
-        samples.extend(other.samples);
-        if let Some(all) = Self::of(samples) {
-            *self = all;
-        }
     }
 }

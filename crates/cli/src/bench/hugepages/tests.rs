@@ -145,11 +145,3 @@ fn options_out_of_range_are_refused() {
         );
     }
 }
-
-#[test]
-fn a_spread_is_median_and_range() {
-    let spread = Spread::of(vec![3.0, 1.0, 2.0]).unwrap();
-    assert_eq!((spread.median, spread.min, spread.max), (2.0, 1.0, 3.0));
-    assert_eq!(Spread::of(vec![1.0, 2.0]).unwrap().median, 1.5);
-    assert_eq!(Spread::of(Vec::new()), None);
-}

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::Setting;
 use crate::args::store_bench::Beside;
 use crate::bench::load::Load;
+use crate::bench::spread::Spread;
 use crate::inflight::{CpuDocument, CpuTime};
 
 /// One setting, once or over repetitions.
@@ -60,25 +61,15 @@ impl OfDevice {
     fn add(&mut self, other: Self) {
         self.shares.extend(other.shares);
         self.bytes_per_second.extend(other.bytes_per_second);
-        self.share = median(&self.shares);
+        if let Some(all) = Spread::of(self.shares.clone()) {
+            self.share = all.median;
+        }
     }
 
     /// The least and the greatest, if there are several.
     pub fn spread(&self) -> Option<(f64, f64)> {
-        let least = self.shares.iter().copied().reduce(f64::min)?;
-        let greatest = self.shares.iter().copied().reduce(f64::max)?;
-        (self.shares.len() > 1).then_some((least, greatest))
-    }
-}
-
-/// Of at least one.
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() % 2 {
-        0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
-        _ => sorted[middle],
+        let all = Spread::of(self.shares.clone())?;
+        (all.samples.len() > 1).then_some((all.min, all.max))
     }
 }
 
