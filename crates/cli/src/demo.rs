@@ -167,8 +167,10 @@ fn alone(options: &StoreBenchOptions) -> Result<Setting, Failure> {
 
 /// In the order of [`Case`].
 pub fn settings(alone: Setting, rate_per_second: f64) -> [Setting; 3] {
+    let rate_per_second = Some(rate_per_second);
     let alone = Setting {
-        rate_per_second: Some(rate_per_second),
+        threads: store::threads_of(alone.experiment, rate_per_second),
+        rate_per_second,
         ..alone
     };
     let with = Setting {

@@ -145,11 +145,13 @@ pub struct StoreBenchArgs {
     /// (nice 19)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub beside: Vec<Beside>,
-    /// Threads that do the measured work [default: 1 for scan, range and update, 8 for commit and oltp]
+    /// Threads that do the measured work [default: 1 for scan, range and update, 8 for commit and
+    /// oltp, 32 with --rate]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u64>,
-    /// Transactions begin at this rate, such as 500/s, and their latency counts from the moment
-    /// at which they should have begun [default: each as soon as the one before has ended]
+    /// Transactions begin at this rate, such as 500/s, each on the first thread that is free, and their
+    /// latency counts from the moment at which they should have begun [default: each as soon as the one
+    /// before has ended]
     #[arg(long, value_name = "RATE", value_parser = rate::parse)]
     pub rate: Option<f64>,
     /// Rows of one range

@@ -39,6 +39,8 @@ pub use table::{Table, TableFacts};
 
 /// Of a commit or of transactions: enough for commits to share syncs.
 const THREADS_OF_TRANSACTIONS: u64 = 8;
+/// So that transactions that begin at their moments rarely wait for a thread.
+const THREADS_AT_A_RATE: u64 = 32;
 
 /// The table and the store around it.
 #[derive(Clone, Debug, Serialize)]
@@ -166,7 +168,9 @@ impl StoreBenchOptions {
                                     io,
                                     backend,
                                     beside: self.beside.clone(),
-                                    threads: self.threads.unwrap_or(threads(experiment)),
+                                    threads: self
+                                        .threads
+                                        .unwrap_or(threads_of(experiment, self.rate_per_second)),
                                     rate_per_second: self.rate_per_second,
                                 });
                             }
@@ -233,10 +237,12 @@ impl StoreBenchOptions {
     }
 }
 
-fn threads(experiment: Experiment) -> u64 {
-    match experiment {
-        Experiment::Scan | Experiment::Range | Experiment::Update => 1,
-        Experiment::Commit | Experiment::Oltp => THREADS_OF_TRANSACTIONS,
+/// How many do the measured work if nobody says so.
+pub fn threads_of(experiment: Experiment, rate_per_second: Option<f64>) -> u64 {
+    match (experiment, rate_per_second) {
+        (Experiment::Scan | Experiment::Range | Experiment::Update, _) => 1,
+        (Experiment::Commit | Experiment::Oltp, None) => THREADS_OF_TRANSACTIONS,
+        (Experiment::Commit | Experiment::Oltp, Some(_)) => THREADS_AT_A_RATE,
     }
 }
 

@@ -12,7 +12,7 @@ use super::limit::{Device, Reads};
 use super::table::Table;
 use super::timeline::{Diary, Pulse, Sampler, slice_of};
 use super::witness::Witness;
-use super::work::Work;
+use super::work::{Arrivals, Work};
 use super::{Setting, StoreBenchOptions};
 use crate::args::choices::name;
 use crate::args::store_bench::Experiment;
@@ -82,9 +82,7 @@ pub fn run(
         table,
         experiment: setting.experiment,
         threads: setting.threads,
-        rate_per_second: setting
-            .rate_per_second
-            .map(|rate| rate / setting.threads as f64),
+        arrivals: setting.rate_per_second.map(Arrivals::new),
         range_rows: options.range_rows,
         seed: options.course.seed + repetition,
         pulse: Pulse::new(begin),

@@ -25,6 +25,8 @@ fn every_combination_is_a_run() {
         .settings();
     assert_eq!(settings.len(), 8);
     assert_eq!((settings[0].threads, settings[4].threads), (1, 8));
+    let at_a_rate = options("oltp --rate 100/s").unwrap().settings();
+    assert_eq!(at_a_rate[0].threads, 32);
     assert!(settings[0].io_policy().priorities && !settings[1].io_policy().priorities);
     let own = options("scan").unwrap().settings();
     let priorities: Vec<bool> = own.iter().map(|one| one.io_policy().priorities).collect();

@@ -26,14 +26,40 @@ const NAP_MAX: Duration = Duration::from_millis(20);
 /// The kernel may wake a pacing thread so late on purpose.
 const TIMER_SLACK_NS: u32 = 1000;
 
+/// The moments at which transactions should begin, for whichever thread is free
+/// first: one waits only while all threads are busy.
+pub struct Arrivals {
+    first: Instant,
+    pace: Duration,
+    taken: AtomicU64,
+}
+
+impl Arrivals {
+    /// From now on.
+    pub fn new(per_second: f64) -> Self {
+        Self {
+            first: Instant::now(),
+            pace: Duration::from_secs_f64(1.0 / per_second),
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes the next one.
+    fn take(&self) -> (u64, Instant) {
+        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+        let since = self.pace.as_secs_f64() * number as f64;
+        (number, self.first + Duration::from_secs_f64(since))
+    }
+}
+
 /// What the threads of a run share.
 pub struct Work<'a> {
     pub store: &'a Store,
     pub table: &'a Table,
     pub experiment: Experiment,
     pub threads: u64,
-    /// Of one thread.
-    pub rate_per_second: Option<f64>,
+    /// Otherwise one transaction follows the other.
+    pub arrivals: Option<Arrivals>,
     pub range_rows: u64,
     pub seed: u64,
     pub pulse: Pulse,
@@ -138,29 +164,15 @@ impl Work<'_> {
     /// One after the other, or each at its moment.
     fn transactions(&self, thread: u64, diary: &mut Diary) -> Result<(), Error> {
         let mut random = Random::new(self.seed, 1 + thread);
-        let pace = self
-            .rate_per_second
-            .map(|rate| Duration::from_secs_f64(1.0 / rate));
-        if pace.is_some() {
+        if self.arrivals.is_some() {
             set_timer_slack_ns(TIMER_SLACK_NS);
         }
-        // Threads take turns.
-        let mut due = Instant::now()
-            + pace.map_or(Duration::ZERO, |pace| {
-                pace.mul_f64(thread as f64 / self.threads as f64)
-            });
-        for number in 0.. {
-            let began = match pace {
-                None => Instant::now(),
-                Some(pace) => {
-                    if !self.sleep_until(due) {
-                        return Ok(());
-                    }
-                    due += pace;
-                    due - pace
-                }
+        for own in 0.. {
+            let (number, began) = match &self.arrivals {
+                None => (own, Instant::now()),
+                Some(arrivals) => arrivals.take(),
             };
-            if self.is_over() {
+            if !self.sleep_until(began) {
                 return Ok(());
             }
             self.transaction(number, &mut random)?;
@@ -216,4 +228,27 @@ impl Work<'_> {
 
 pub fn key(id: u64) -> Vec<Value> {
     vec![Value::Integer(id as i64)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whichever thread asks: none has moments of its own, for which another that
+    /// is free could not stand in.
+    #[test]
+    fn arrivals_come_one_after_the_other_for_all_threads() {
+        let arrivals = Arrivals::new(1000.0);
+        let taken = thread::scope(|scope| {
+            let take = || (0..500).map(|_| arrivals.take()).collect::<Vec<_>>();
+            let threads = [scope.spawn(take), scope.spawn(take)];
+            let mut taken = threads.map(|one| one.join().unwrap()).concat();
+            taken.sort_unstable();
+            taken
+        });
+        for (place, &(number, due)) in taken.iter().enumerate() {
+            assert_eq!(number, place as u64);
+            assert_eq!((due - arrivals.first).as_millis(), place as u128);
+        }
+    }
 }
