@@ -28,6 +28,7 @@ impl Spread {
             samples,
         })
     }
+
     /// Adds other samples.
     pub fn merge(&mut self, other: Self) {
         let mut samples = std::mem::take(&mut self.samples);

@@ -129,7 +129,7 @@ impl Mapping {
     pub(crate) fn populate(&self) -> io::Result<()> {
         if self.is_hugetlb() {
             let mut pages = (0..self.len).step_by(self.align);
-            return pages.try_for_each(|offset| self.populate_hugetlb(offset, self.align));
+            return pages.try_for_each(|offset| self.populate_page(offset));
         }
         self.touch(0, self.len);
         Ok(())
@@ -139,10 +139,11 @@ impl Mapping {
         self.guard == 0
     }
 
-    /// By a call, as a limit of the cgroup is an error then, not a signal.
-    fn populate_hugetlb(&self, offset: usize, len: usize) -> io::Result<()> {
+    /// The hugetlb page there, by a call, as a limit of the cgroup is an error
+    /// then, not a signal.
+    fn populate_page(&self, offset: usize) -> io::Result<()> {
         loop {
-            let error = match self.advise_range(offset, len, libc::MADV_POPULATE_WRITE) {
+            let error = match self.advise_range(offset, self.align, libc::MADV_POPULATE_WRITE) {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
@@ -151,7 +152,7 @@ impl Mapping {
                 Some(libc::EINTR | libc::EAGAIN) => {}
                 // A kernel before 5.14.
                 Some(libc::EINVAL) => {
-                    self.touch(offset, len);
+                    self.touch(offset, self.align);
                     return Ok(());
                 }
                 _ => return Err(error),

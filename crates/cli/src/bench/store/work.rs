@@ -30,7 +30,7 @@ const TIMER_SLACK_NS: u32 = 1000;
 /// first: one waits only while all threads are busy.
 pub struct Arrivals {
     first: Instant,
-    pace: Duration,
+    per_second: f64,
     taken: AtomicU64,
 }
 
@@ -39,7 +39,7 @@ impl Arrivals {
     pub fn new(per_second: f64) -> Self {
         Self {
             first: Instant::now(),
-            pace: Duration::from_secs_f64(1.0 / per_second),
+            per_second,
             taken: AtomicU64::new(0),
         }
     }
@@ -47,8 +47,8 @@ impl Arrivals {
     /// Takes the next one.
     fn take(&self) -> (u64, Instant) {
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
-        let since = self.pace.as_secs_f64() * number as f64;
-        (number, self.first + Duration::from_secs_f64(since))
+        let since = Duration::from_secs_f64(number as f64 / self.per_second);
+        (number, self.first + since)
     }
 }
 
