@@ -17,6 +17,8 @@ const PRESSURE_URGENT: f64 = 0.85;
 /// a page that changes often is then written once for many changes.
 const DIRTY_EASY: f64 = 0.25;
 const DIRTY_RAISED: f64 = 0.5;
+/// From here on, as urgent as those who will have to wait.
+const DIRTY_URGENT: f64 = 0.7;
 /// After this long without a change, the rest is written too.
 const QUIET: Duration = Duration::from_millis(500);
 /// A batch of a few pages costs as many syncs as a full one: not more often
@@ -226,7 +228,7 @@ impl Pace {
         let waited_for = seen.waited_for();
         let share = seen.dirty as f64 / seen.frames as f64;
         let crowded = share > DIRTY_RAISED;
-        let pressed = if seen.pressure > PRESSURE_URGENT {
+        let pressed = if seen.pressure > PRESSURE_URGENT || share > DIRTY_URGENT {
             Haste::Urgent
         } else if seen.pressure > PRESSURE_RAISED || seen.is_low || crowded {
             Haste::Raised

@@ -228,6 +228,13 @@ impl Dirty {
         inner.end = inner.end.max(end);
     }
 
+    /// Frames whose changes are not in their files: of those that were changed again
+    /// while they are written, each counts twice.
+    pub(crate) fn unwritten(&self) -> usize {
+        let inner = self.inner.lock();
+        inner.count + inner.writing.len()
+    }
+
     /// Frames with changes that nobody has begun to write.
     pub(crate) fn count(&self) -> usize {
         self.inner.lock().count
@@ -301,6 +308,7 @@ mod tests {
         dirty.mark(&all, [1, 2].into_iter(), Lsn(20), Lsn(30));
         assert_eq!((dirty.oldest(), dirty.count()), (Lsn(10), 3));
         assert_eq!(dirty.take_oldest(&all, 2, Lsn(30)), [0, 1]);
+        assert_eq!((dirty.count(), dirty.unwritten()), (1, 3));
         // Being written is not yet written.
         assert_eq!(dirty.oldest(), Lsn(10));
         dirty.mark(&all, [0].into_iter(), Lsn(30), Lsn(40));

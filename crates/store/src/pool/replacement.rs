@@ -13,7 +13,8 @@
 //! through the small queue without touching the rest.
 //!
 //! A page that is found at the end but was changed leaves its queue for the
-//! `cleaning` list, from which the flusher writes it.
+//! `cleaning` list, from which the flusher writes it. While that is full, it goes
+//! to the main queue.
 
 use super::frame::Frame;
 use super::table::PageMap;
@@ -122,9 +123,9 @@ impl Replacement {
                     frames[frame as usize].set_frequency(0);
                     self.cleaning.push_back(frame);
                 }
-                Attempt::Dirty if from_small => self.small.push_back(frame),
                 // Out of the small queue: while that is full of pages that stay,
-                // pinned ones, nobody would look at the main queue.
+                // pinned or changed ones, nobody would look at the main queue. And
+                // it gives these more time to be written.
                 Attempt::Dirty | Attempt::Busy => {
                     staying += usize::from(!from_small);
                     self.main.push_back(frame);
@@ -324,6 +325,29 @@ mod tests {
             assert!(left.is_some_and(|frame| !pinned(frame)), "{left:?}");
         }
         assert_eq!(cache.queues.len(), 10);
+    }
+
+    /// More changed pages than may wait to be written, and more than the small queue
+    /// should hold: what is clean in the main one can leave.
+    #[test]
+    fn changed_pages_do_not_keep_others_in() {
+        let mut cache = Cache::new(40);
+        for page in (0..40).chain(20..40).chain(20..40) {
+            cache.access(page);
+        }
+        // Frames were given out from the last to the first.
+        let changed = |frame: u32| frame >= 20;
+        let left: Vec<_> = std::iter::from_fn(|| {
+            cache
+                .queues
+                .evict(200, &cache.frames, |frame| match changed(frame) {
+                    true => Attempt::Dirty,
+                    false => Attempt::Freed(None),
+                })
+        })
+        .collect();
+        assert_eq!(left, (0..20).rev().collect::<Vec<_>>());
+        assert_eq!((cache.queues.cleaning(), cache.queues.len()), (4, 16));
     }
 
     #[test]

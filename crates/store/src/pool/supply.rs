@@ -22,6 +22,9 @@ pub const POOL_PAGES_MIN: usize = 64;
 
 /// Frames looked at in one go, under the lock of the queues.
 const TRIES: usize = 64;
+/// Share of the frames with changes above which nobody searches for one without
+/// while many wait to be written already: it would be long.
+const MOSTLY_CHANGED: f64 = 0.75;
 /// How long a thread that waits for a frame sleeps before it looks again
 /// itself: a page may have become evictable without anyone noticing.
 const WAIT: Duration = Duration::from_millis(5);
@@ -230,29 +233,34 @@ impl Pool {
         // Four rounds of all use up every frequency.
         let mut left = 4 * self.queues.lock().len() + TRIES;
         while left > 0 {
-            let (freed, full) = {
+            let (freed, none, full) = {
                 let mut queues = self.queues.lock();
                 let before = queues.cleaning();
                 let freed = queues.evict(TRIES, &self.frames, |frame| self.attempt(frame));
                 let found = before == 0 && queues.cleaning() > 0;
-                let full = queues.is_cleaning_full() || queues.len() == 0;
+                let (none, full) = (queues.len() == 0, queues.is_cleaning_full());
                 drop(queues);
                 if found {
                     self.supply.wake_flusher();
                 }
-                (freed, full)
+                (freed, none, full)
             };
             if let Some(frame) = freed {
                 self.give([frame]);
                 return true;
             }
-            if full {
+            if none || full && self.is_changed_above(MOSTLY_CHANGED) {
                 // More of the same: the flusher must write first.
                 return false;
             }
             left = left.saturating_sub(TRIES);
         }
         false
+    }
+
+    /// Whether more than this share of the frames hold changes.
+    fn is_changed_above(&self, share: f64) -> bool {
+        self.dirty.unwritten() as f64 > share * self.frames.len() as f64
     }
 
     /// Frees a frame if nobody uses it and nothing in it is to be written.

@@ -170,6 +170,10 @@ fn the_steady_policy_rises_with_the_pressure() {
         seen_at(6, 0.2, 600),
         (Haste::Raised, f64::INFINITY, FLIGHTS)
     );
+    assert_eq!(
+        seen_at(7, 0.2, 750),
+        (Haste::Urgent, f64::INFINITY, FLIGHTS)
+    );
 }
 
 /// However few are dirty: what a change of many pages has passed is written
