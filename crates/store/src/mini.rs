@@ -135,6 +135,7 @@ impl<'a> Mini<'a> {
     fn reserve(&mut self, frames: usize) -> Result<(), PagesError> {
         let core = self.core;
         core.pool.failure.check()?;
+        core.pool.hold_back();
         let stands_back = core.pool.files.policy.stands_back(acting());
         let room = core
             .log

@@ -10,10 +10,12 @@ use super::replacement::Attempt;
 use super::table::Entry;
 use super::{Pool, count};
 use crate::access::PagesError;
+use crate::policy::Preflush;
 use crate::stream::acting;
 use crate::waits::{WaitStatistics, Waits};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Fewest pages that a pool can have: what a few mini-transactions hold at
@@ -31,6 +33,15 @@ const WAIT: Duration = Duration::from_millis(5);
 /// How long those who stand back leave the last free frames to others before
 /// they hurry the flusher like everybody: for each page that they need.
 const PATIENCE_BEHIND: Duration = Duration::from_millis(5);
+/// Share of the frames with changes above which those who stand back change no
+/// more pages, so that others find clean ones; below the share from which on the
+/// flusher writes ahead of other backgrounds. On a slow disk changes would come much
+/// faster than they can be written, and all who miss a page wait ...
+const CHANGED_BEHIND: f64 = 0.45;
+/// ... and how long they wait for that at the most, for one mini-transaction,
+/// and sleep before they look again.
+const HELD_BACK_MAX: Duration = Duration::from_secs(1);
+const HELD_BACK_LOOK: Duration = Duration::from_millis(1);
 /// Share of the pool that pages pinned for good may take.
 const PINNED_SHARE: usize = 4;
 
@@ -83,7 +94,8 @@ impl Pool {
         self.supply.waiting.load(Ordering::Acquire)
     }
 
-    /// How long threads have waited for a free frame.
+    /// How long threads have waited for a free frame, or held back changes so that
+    /// others need not.
     pub(crate) fn frame_waits(&self) -> WaitStatistics {
         self.supply.waits.read()
     }
@@ -107,6 +119,28 @@ impl Pool {
     /// Most frames that one mini-transaction can take at once.
     pub(crate) fn take_max(&self) -> usize {
         self.frames.len() / 4
+    }
+
+    /// Lets a thread that stands back wait while too many frames hold changes,
+    /// unless somebody comes to wait for it. The caller holds no latch.
+    pub(crate) fn hold_back(&self) {
+        let policy = &self.files.policy;
+        // The others write when the pool is full of changes, not before.
+        if policy.preflush != Preflush::Steady {
+            return;
+        }
+        let mut since = None;
+        while policy.stands_back(acting()) && self.is_changed_above(CHANGED_BEHIND) {
+            let since = *since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= HELD_BACK_MAX || self.failure.is_set() {
+                break;
+            }
+            self.supply.wake_flusher();
+            thread::sleep(HELD_BACK_LOOK);
+        }
+        if let Some(since) = since {
+            self.supply.waits.add(since.elapsed());
+        }
     }
 
     /// Takes `count` free frames, all or none, and waits for them if need be.
