@@ -134,6 +134,8 @@ pub(crate) struct Queue {
     /// The ranges of all outstanding requests.
     footprint: Footprint,
     pub transfers: Vec<InFlight>,
+    /// Heads in flight that somebody waits for, in the order in which they went.
+    watched: DeadlineList,
     writes_in_flight: u32,
     sequence: u64,
     /// Requests that wait, by their level.
@@ -170,6 +172,7 @@ impl Queue {
             held: [PositionTree::new(); 2],
             footprint: Footprint::new(),
             transfers: Vec::new(),
+            watched: DeadlineList::new(),
             writes_in_flight: 0,
             sequence: 0,
             queued: [0; Level::COUNT],
@@ -417,6 +420,26 @@ impl Queue {
         self.slot_mut(head).flushes = flushes;
         let transfer = self.slot(head).transfer as usize;
         self.transfers[transfer].cost = cost;
+    }
+
+    /// Notes that somebody waits for the transfer of `head`, which goes after
+    /// `before` transfers that nobody waits for.
+    pub(crate) fn watch(&mut self, head: u32, before: u64) {
+        // `before` never falls, so that it belongs at the end.
+        self.watched
+            .insert(&mut self.entries, head, before, u64::MAX);
+    }
+
+    /// Ends what [`watch`](Queue::watch) began.
+    pub(crate) fn unwatch(&mut self, head: u32) {
+        self.watched.remove(&mut self.entries, head);
+    }
+
+    /// Of the watched transfers, the one that went first: how many that nobody
+    /// waits for went before it.
+    pub(crate) fn before_oldest_watched(&self) -> Option<u64> {
+        let head = self.watched.head();
+        (head != NIL).then(|| self.deadline_ns(head))
     }
 
     /// What was noted with [`set_cost`](Queue::set_cost).

@@ -124,9 +124,10 @@ pub(crate) struct Flight {
     pub urgent_cost: u64,
     pub lower_cost: u64,
     pub levels: [u32; Level::COUNT],
-    /// A transfer of the two upper levels, and how many of the others were sent
-    /// after it: a device that orders its queue by itself may serve them first.
-    watched: Option<u32>,
+    /// Transfers of the others that ever went, and how many of them after the
+    /// oldest in flight of the two upper levels: a device that orders its queue by
+    /// itself may serve them first.
+    lower_sent: u64,
     pub overtakers: u32,
 }
 
@@ -136,21 +137,6 @@ impl Flight {
             &mut self.urgent_cost
         } else {
             &mut self.lower_cost
-        }
-    }
-
-    /// One is watched at a time: the next begins when it has ended.
-    fn watch(&mut self, head: u32, level: Level) {
-        if level > Level::Foreground {
-            self.overtakers += u32::from(self.watched.is_some());
-        } else if self.watched.is_none() {
-            self.watched = Some(head);
-        }
-    }
-
-    fn unwatch(&mut self, head: u32) {
-        if self.watched == Some(head) {
-            (self.watched, self.overtakers) = (None, 0);
         }
     }
 }
@@ -398,10 +384,21 @@ impl Scheduler {
             .window
             .departed(now_ns, &self.flight, &request, cost, length);
         self.queue.set_cost(head, cost, flushes);
-        self.flight.watch(head, request.level);
+        if request.level <= Level::Foreground {
+            self.queue.watch(head, self.flight.lower_sent);
+        } else {
+            self.flight.lower_sent += 1;
+        }
+        self.count_overtakers();
         self.flight.transfers += 1;
         *self.flight.cost_of(request.level) += cost;
         self.flight.levels[request.level.index()] += 1;
+    }
+
+    fn count_overtakers(&mut self) {
+        let before = self.queue.before_oldest_watched();
+        let after = before.map(|before| self.flight.lower_sent - before);
+        self.flight.overtakers = after.unwrap_or(0) as u32;
     }
 
     /// Reports that a transfer has ended. Its requests are finished and their
@@ -418,7 +415,10 @@ impl Scheduler {
         let entry = *self.queue.slot(head);
         let cost = self.queue.cost(head);
         let length = self.queue.transfer_length(head);
-        self.flight.unwatch(head);
+        if entry.request.level <= Level::Foreground {
+            self.queue.unwatch(head);
+            self.count_overtakers();
+        }
         self.flight.transfers -= 1;
         *self.flight.cost_of(entry.request.level) -= cost;
         self.flight.levels[entry.request.level.index()] -= 1;

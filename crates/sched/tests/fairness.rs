@@ -245,3 +245,38 @@ fn what_a_device_prefers_overtakes_a_foreground_by_two_windowfuls() {
     }
     assert!(longest > 2, "nothing was sent while the foreground waited");
 }
+
+/// The second of two that overlap is watched from when it was sent, not from when
+/// the first ended.
+#[test]
+fn no_more_than_a_windowful_goes_after_the_oldest_that_somebody_waits_for() {
+    let mut config = Config::new(Policy::Lanes);
+    for level in &mut config.levels {
+        level.min_active = 0;
+    }
+    let mut scheduler = Scheduler::new(config).unwrap();
+    let mut batch = Batch::default();
+    for place in 0..200 {
+        let background = page(place, place as u64, Kind::Read, Level::Background);
+        scheduler.enqueue(1, background).unwrap();
+    }
+    let read = |place| page(0, place, Kind::Read, Level::Foreground);
+    let first = scheduler.start(1, read(1 << 20)).unwrap();
+    scheduler.start(2, read(1 << 21)).unwrap();
+    let mut went = 0;
+    for round in 0..100 {
+        batch.clear();
+        scheduler.dispatch(10 + round, &mut batch);
+        went += batch.transfers.len();
+        // One stays, as with none in flight one may always go.
+        let stays = usize::from(round == 0);
+        for transfer in batch.transfers.iter().skip(stays) {
+            scheduler.complete(10 + round, transfer.id, true);
+        }
+        if round == 10 {
+            scheduler.complete(10 + round, first, true);
+        }
+    }
+    let windowful = scheduler.snapshot().window.transfers.ceil() as usize;
+    assert!((1..=windowful).contains(&went), "{went} of {windowful}");
+}
