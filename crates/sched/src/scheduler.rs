@@ -168,7 +168,7 @@ impl Scheduler {
             queue: Queue::new(Layout::of(config.policy)),
             sweep: Sweep::default(),
             lanes: Lanes::default(),
-            window: Window::new(config.window),
+            window: Window::new(config.window, config.rotational),
             flight: Flight::default(),
             merged: 0,
             expired: 0,
@@ -499,7 +499,7 @@ impl Scheduler {
         config.validate()?;
         self.config = config;
         if self.window.config() != window {
-            self.window = Window::new(window);
+            self.window = Window::new(window, self.config.rotational);
         }
         self.sweep = Sweep::default();
         self.lanes = Lanes::default();

@@ -295,6 +295,9 @@ impl Learned {
         if !flushes && request.kind == Kind::Write && level > Level::Foreground {
             self.unflushed.sent(cost as f64);
         }
+        if !flushes && request.kind == Kind::Write && level <= Level::Foreground {
+            self.unflushed.urgent_sent();
+        }
         let written = flushes.then(|| self.unflushed.begins(level <= Level::Foreground));
         let paces = [self.stalls.pace_mut(), self.even.pace_mut()];
         for pace in paces.into_iter().flatten() {
@@ -324,7 +327,10 @@ impl Learned {
                 let Sample { urgent, ok, .. } = *sample;
                 self.unflushed.ends(latency_ns, written, urgent, ok);
             }
-            None if sample.kind == Kind::Write && !sample.urgent => {
+            None if sample.kind == Kind::Write && sample.urgent => {
+                self.unflushed.urgent_settled();
+            }
+            None if sample.kind == Kind::Write => {
                 self.unflushed
                     .settled(sample.cost as f64, latency_ns as u64);
             }
@@ -380,7 +386,7 @@ impl Learned {
 }
 
 impl Window {
-    pub(crate) fn new(config: WindowConfig) -> Window {
+    pub(crate) fn new(config: WindowConfig, rotational: bool) -> Window {
         let cost = CostModel::new();
         let typical = cost::UNIT;
         Window {
@@ -392,7 +398,10 @@ impl Window {
                 alone: Knee::new(typical, ELASTICITY_ALONE, ALONE_TRANSFERS_MIN),
                 stalls: Stalls::default(),
                 even: Even::default(),
-                unflushed: Unflushed::default(),
+                unflushed: match rotational {
+                    true => Unflushed::of_head(),
+                    false => Unflushed::default(),
+                },
                 foreground: Foreground::default(),
                 throughput: None,
                 foreground_cost: 0.0,
@@ -549,7 +558,7 @@ mod tests {
 
     #[test]
     fn clocks_of_threads_that_disagree_do_no_harm() {
-        let mut window = Window::new(WindowConfig::Learned);
+        let mut window = Window::new(WindowConfig::Learned, false);
         let flight = Flight::default();
         let transfers = if cfg!(miri) { 2000 } else { 100_000 };
         for transfer in 0..transfers {

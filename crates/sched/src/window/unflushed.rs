@@ -11,7 +11,7 @@
 //! leaves the rest of the cache alone), nothing is held back. Nor where it rises
 //! by less than a write takes itself: a drive that was done with a write before it
 //! said so owes nothing; there a flush only waits its turn, for which the window
-//! is.
+//! is. A disk with a head begins with the line of the usual ones.
 
 use super::shortest::Shortest;
 
@@ -49,6 +49,11 @@ const REST_NS_MAX: u64 = 100_000_000;
 const OLD_NS_MIN: f64 = 2_000_000.0;
 /// Nobody's flushes have come for so long: there are none to spare.
 const LINGERS_NS: u64 = 1_000_000_000;
+
+/// What a flush takes, and each small write before it, on a disk with a head: a
+/// turn, and with a short way to each of many half of one.
+const HEAD_OWN_NS: f64 = 8_000_000.0;
+const HEAD_WRITE_NS: f64 = 4_000_000.0;
 
 /// A volatile cache that a flush empties.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -140,8 +145,8 @@ pub(super) struct Unflushed {
     own_ns: f64,
     /// What it takes longer for each unit of cost; 0 until it is known to.
     ns_per_cost: f64,
-    /// Flushes with the device that somebody waits for, and when the last one
-    /// went or came.
+    /// Flushes and writes with the device that somebody waits for, and when the last
+    /// one went or came.
     pending: u32,
     urgent_ns: Option<u64>,
     rest: Rest,
@@ -150,8 +155,8 @@ pub(super) struct Unflushed {
     vain: u32,
     /// Mean cost of one of the lower levels' writes.
     typical: f64,
-    /// When the last of them went.
-    sent_ns: u64,
+    /// When the last of them went or came.
+    written_ns: u64,
     /// Least latency of one of them lately.
     write_ns: Shortest,
     /// When the lower levels' writes have used up no more than their reserve.
@@ -160,6 +165,17 @@ pub(super) struct Unflushed {
 }
 
 impl Unflushed {
+    /// Before the first flushes of a disk with a head: it is one of the usual, which
+    /// writes to its medium one after the other, until the line says otherwise.
+    /// To learn that takes seconds, in which each commit would wait for a whole cache.
+    pub(super) fn of_head() -> Unflushed {
+        Unflushed {
+            own_ns: HEAD_OWN_NS,
+            ns_per_cost: HEAD_WRITE_NS / super::cost::UNIT,
+            ..Unflushed::default()
+        }
+    }
+
     pub(super) fn advance(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
     }
@@ -176,7 +192,7 @@ impl Unflushed {
     pub(super) fn sent(&mut self, cost: f64) {
         self.sent += cost;
         self.typical += (cost - self.typical) / 32.0;
-        self.sent_ns = self.now_ns;
+        self.written_ns = self.now_ns;
         let reserve_ns = (cost * self.ns_per_cost / RESERVE) as u64;
         self.reserved_ns = self.reserved_ns.max(self.now_ns) + reserve_ns.min(LINGERS_NS);
         self.rest.limited |= self.is_enough();
@@ -185,8 +201,24 @@ impl Unflushed {
     /// Notes that one has completed.
     pub(super) fn settled(&mut self, cost: f64, latency_ns: u64) {
         self.write_ns.add(self.now_ns, latency_ns);
+        self.written_ns = self.now_ns;
         // One that went before the window was set anew was not counted.
         self.settled = (self.settled + cost).min(self.sent);
+    }
+
+    /// Notes a write that somebody waits for: a flush will follow it.
+    pub(super) fn urgent_sent(&mut self) {
+        self.pending += 1;
+        self.urgent_ns = Some(self.now_ns);
+    }
+
+    /// Notes that it has completed.
+    pub(super) fn urgent_settled(&mut self) {
+        self.pending = self.pending.saturating_sub(1);
+        self.urgent_ns = Some(self.now_ns);
+        if let Some(until_ns) = &mut self.rest.until_ns {
+            *until_ns = self.now_ns + REST_NS_MAX;
+        }
     }
 
     /// Notes a flush that goes to the device; what is returned comes back with
@@ -197,7 +229,7 @@ impl Unflushed {
             self.pending += 1;
             self.urgent_ns = Some(self.now_ns);
             let is_empty = unflushed <= 0.0;
-            let is_over = |until_ns: u64| is_empty || self.now_ns >= until_ns;
+            let is_over = |until_ns: u64| is_empty || self.pending == 1 && self.now_ns >= until_ns;
             if self.rest.until_ns.is_some_and(is_over) {
                 self.end_rest();
                 if is_empty && self.rising().is_some() {
@@ -208,11 +240,13 @@ impl Unflushed {
                 }
             }
         }
-        let idle_ns = self.now_ns.saturating_sub(self.sent_ns) as f64;
+        // What it has not acknowledged yet waits for room in its cache.
+        let is_idle = self.settled >= self.sent;
+        let idle_ns = self.now_ns.saturating_sub(self.written_ns) as f64;
         Written {
             unflushed,
             settled: self.settled,
-            is_old: unflushed > 0.0 && idle_ns > self.own_ns.max(OLD_NS_MIN),
+            is_old: unflushed > 0.0 && is_idle && idle_ns > self.own_ns.max(OLD_NS_MIN),
         }
     }
 
@@ -458,6 +492,55 @@ mod tests {
         let (latency_ms, writes) = drive.commits(200);
         assert!(latency_ms < 20.0, "{latency_ms} ms");
         assert!(writes > 0.8, "{writes} writes each");
+    }
+
+    /// Nothing has been learned yet.
+    #[test]
+    fn on_a_disk_with_a_head_the_first_commits_wait_for_little() {
+        let mut drive = Drive::new(8 * MS, 4 * MS, 64);
+        drive.unflushed = Unflushed::of_head();
+        drive.commit(true);
+        let (latency_ms, writes) = drive.commits(30);
+        assert!(latency_ms < 20.0, "{latency_ms} ms");
+        assert!(writes > 0.8, "{writes} writes each");
+    }
+
+    #[test]
+    fn a_head_behind_a_cache_that_survives_is_found_out() {
+        let mut drive = Drive::new(MS / 20, 0, 64);
+        drive.unflushed = Unflushed::of_head();
+        drive.commits(200);
+        let (_, writes) = drive.commits(1000);
+        assert!(writes > 0.95 * 64.0, "{writes} writes each");
+    }
+
+    /// Its cache is full all the time, and what finds no room in it waits: the last
+    /// write went long ago, and yet it has not emptied its cache by itself.
+    #[test]
+    fn a_drive_with_writes_before_its_cache_is_not_idle() {
+        let mut unflushed = Unflushed::default();
+        unflushed.sent(COST);
+        unflushed.sent(COST);
+        unflushed.settled(COST, MS);
+        unflushed.advance(1000 * MS);
+        assert!(!unflushed.begins(true).is_old);
+        unflushed.settled(COST, MS);
+        assert!(!unflushed.begins(true).is_old);
+        unflushed.advance(2000 * MS);
+        assert!(unflushed.begins(true).is_old);
+    }
+
+    /// A rest lasts until the flush behind a commit's write has come.
+    #[test]
+    fn a_rest_does_not_end_between_a_commit_s_write_and_its_flush() {
+        let mut drive = Drive::new(8 * MS, 2 * MS, 64);
+        drive.commits(200);
+        drive.unflushed.rest.until_ns = Some(drive.now_ns + MS);
+        drive.unflushed.urgent_sent();
+        drive.pass(1000 * MS);
+        assert!(drive.unflushed.is_full());
+        drive.unflushed.urgent_settled();
+        assert!(drive.unflushed.is_full());
     }
 
     #[test]
