@@ -80,8 +80,9 @@ pub struct LevelConfig {
     pub queued_max: u32,
     /// With `lanes`: while requests of this level are queued, at least this
     /// many transfers are in flight, whatever the window says and the levels
-    /// above do; as soon as places come free, and as far as `in_flight_max`
-    /// suffices for all levels. 0 lets it starve until its deadline passes;
+    /// above do; as soon as places come free, as far as `in_flight_max`
+    /// suffices for all levels, and unless a [head](Config::rotational) is kept
+    /// for what somebody waits for. 0 lets it starve until its deadline passes;
     /// then one may be in flight.
     pub min_active: u32,
 }
@@ -122,7 +123,10 @@ pub struct Config {
     /// between is read and thrown away. 0 merges only neighbours that touch.
     pub merge_gap_bytes_max: u32,
     /// The device has a head that moves: inside a level, `lanes` goes by
-    /// position instead of by arrival.
+    /// position instead of by arrival. With a learned window the lower levels
+    /// send nothing while the two upper ones have something in flight, unless that
+    /// is so nearly all the time, or their reads take less than 2 ms: it is no head
+    /// then, whatever a hypervisor calls it.
     pub rotational: bool,
     /// With `deadline`: deadline of reads. Paper section 2.1: 1 s.
     pub deadline_read_ns: u64,

@@ -132,6 +132,11 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
+    /// Whether it holds a transfer that somebody waits for.
+    pub fn has_urgent(&self) -> bool {
+        self.levels[0] + self.levels[1] > 0
+    }
+
     fn cost_of(&mut self, level: Level) -> &mut u64 {
         if level <= Level::Foreground {
             &mut self.urgent_cost
@@ -483,7 +488,7 @@ impl Scheduler {
         if self.queue.queued.iter().all(|&queued| queued == 0) {
             return None;
         }
-        self.window.next_timer()
+        self.window.next_timer(&self.flight)
     }
 
     /// Changes the policy and the window; what is queued stays.
@@ -565,6 +570,10 @@ impl Room for LanesRoom<'_> {
 
     fn holds_writes(&self, level: Level) -> bool {
         self.window.holds_writes(level)
+    }
+
+    fn is_reserved(&self) -> bool {
+        self.window.is_reserved(self.flight)
     }
 }
 

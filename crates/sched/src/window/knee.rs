@@ -169,6 +169,8 @@ pub(crate) struct Knee {
     /// one can be, and all that are smaller are the same.
     others: f64,
     window: f64,
+    /// More is never in use.
+    most: f64,
     /// No comparison has yet said that it is far enough.
     starting: bool,
     phase: Phase,
@@ -207,6 +209,7 @@ impl Knee {
             least,
             others: 0.0,
             window: START * least * typical,
+            most: f64::INFINITY,
             starting: true,
             phase: Phase::Use,
             epoch: None,
@@ -231,7 +234,8 @@ impl Knee {
     /// The window in use, in transfers of the typical cost.
     pub(crate) fn transfers(&self) -> f64 {
         let least = self.least();
-        (self.window / self.typical).clamp(least, TRANSFERS_MAX.max(least))
+        let most = TRANSFERS_MAX.min(self.most / self.typical);
+        (self.window / self.typical).clamp(least, most.max(least))
     }
 
     fn least(&self) -> f64 {
@@ -241,6 +245,16 @@ impl Knee {
     /// Notes what others have in flight.
     pub(crate) fn beside(&mut self, others: f64) {
         self.others = others;
+    }
+
+    /// Limits the window to this cost, or not any more.
+    pub(crate) fn limit_to(&mut self, most: Option<f64>) {
+        self.most = most.unwrap_or(f64::INFINITY);
+    }
+
+    /// Least mean latency lately of what somebody waits for.
+    pub(crate) fn urgent_least_ns(&self) -> Option<u64> {
+        self.urgent_least.get()
     }
 
     /// The window in force, in units of cost.

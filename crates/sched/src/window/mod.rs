@@ -4,11 +4,13 @@
 //! in flight is enough by [`comparisons`]. [`stalls`] and [`even`] recognise two
 //! kinds of volumes with a budget, under which [`pace`] stays. This file knows
 //! whether there is a foreground, puts them together and says what they mean for
-//! each level. [`unflushed`] limits what they write into a drive's cache.
+//! each level. [`unflushed`] limits what they write into a drive's cache, [`head`] what
+//! goes to a disk that has one beside somebody's transfer.
 
 mod comparisons;
 pub(crate) mod cost;
 mod even;
+mod head;
 mod knee;
 mod pace;
 mod shortest;
@@ -20,6 +22,7 @@ use crate::request::{Kind, Level, Request};
 use crate::scheduler::Flight;
 use cost::CostModel;
 use even::Even;
+use head::Head;
 use knee::{Completed, Knee};
 use pace::Pace;
 pub use pace::{RateLimit, RateUnit};
@@ -142,6 +145,8 @@ struct Learned {
     even: Even,
     unflushed: Unflushed,
     foreground: Foreground,
+    /// Of a disk that has one.
+    head: Option<Head>,
     /// Throughput of the last epoch, in cost / ns.
     throughput: Option<f64>,
     /// Moving average of what the foreground has in flight, so that the lower
@@ -261,6 +266,14 @@ impl Learned {
         (flight.lower_cost as f64) + typical / 2.0 < limit
     }
 
+    fn spare_head(&mut self, throughput: f64) {
+        let Some(head) = &self.head else { return };
+        let spared = head.is_spared(self.now_ns);
+        let alone_ns = self.shared.urgent_least_ns().filter(|_| spared);
+        let most = alone_ns.map(|alone_ns| head::AHEAD * alone_ns as f64 * throughput);
+        self.shared.limit_to(most);
+    }
+
     fn advance(&mut self, now_ns: u64) {
         self.unflushed.advance(now_ns);
         self.stalls.advance(now_ns);
@@ -274,10 +287,18 @@ impl Learned {
         level > Level::Foreground && self.unflushed.is_full()
     }
 
-    fn next_timer(&self) -> Option<u64> {
+    /// Whether the device is somebody's now.
+    fn is_reserved(&self, flight: &Flight) -> bool {
+        let head = self.head.as_ref().filter(|_| flight.has_urgent());
+        head.is_some_and(|head| head.is_spared(self.now_ns))
+    }
+
+    fn next_timer(&self, flight: &Flight) -> Option<u64> {
         let paced = self.pace().and_then(Pace::next_timer);
         let unflushed = self.unflushed.next_timer();
-        paced.into_iter().chain(unflushed).min()
+        let head = self.head.as_ref().filter(|_| flight.has_urgent());
+        let reserved = head.and_then(|head| head.spared_until_ns(self.now_ns));
+        [paced, unflushed, reserved].into_iter().flatten().min()
     }
 
     fn departed(
@@ -291,6 +312,9 @@ impl Learned {
         let level = request.level;
         let now_ns = self.latest(now_ns);
         self.advance(now_ns);
+        if let Some(head) = &mut self.head {
+            head.advance(now_ns, flight.has_urgent());
+        }
         let flushes = request.makes_durable();
         if !flushes && request.kind == Kind::Write && level > Level::Foreground {
             self.unflushed.sent(cost as f64);
@@ -322,6 +346,13 @@ impl Learned {
         let now_ns = self.latest(now_ns);
         self.unflushed.advance(now_ns);
         let latency_ns = now_ns.saturating_sub(sample.dispatched_ns) as f64;
+        if let Some(head) = &mut self.head {
+            head.advance(now_ns, flight.has_urgent() || sample.urgent);
+            // A write may be in the drive's cache.
+            if sample.urgent && sample.ok && sample.kind == Kind::Read {
+                head.served(latency_ns);
+            }
+        }
         match sample.flushes {
             Some(written) => {
                 let Sample { urgent, ok, .. } = *sample;
@@ -379,6 +410,7 @@ impl Learned {
             self.cost
                 .learn(measured.elapsed_ns, measured.transfers, measured.bytes);
             if self.foreground_is_active() && !measured.is_rest {
+                self.spare_head(measured.throughput);
                 self.even.measured(now_ns, &measured);
             }
         }
@@ -403,6 +435,7 @@ impl Window {
                     false => Unflushed::default(),
                 },
                 foreground: Foreground::default(),
+                head: rotational.then(Head::default),
                 throughput: None,
                 foreground_cost: 0.0,
                 now_ns: 0,
@@ -429,6 +462,12 @@ impl Window {
             WindowConfig::Learned => self.learned.has_room(flight, level),
             WindowConfig::Fixed(limit) => level <= Level::Foreground || flight.transfers < limit,
         }
+    }
+
+    /// Whether not even the minimum of the lower levels may go beside what somebody
+    /// waits for.
+    pub(crate) fn is_reserved(&self, flight: &Flight) -> bool {
+        self.config == WindowConfig::Learned && self.learned.is_reserved(flight)
     }
 
     /// Whether a rate limit lets nothing go that nobody waits for.
@@ -477,9 +516,9 @@ impl Window {
     }
 
     /// When a rate limit or the limit of unflushed writes lets the next request go.
-    pub(crate) fn next_timer(&self) -> Option<u64> {
+    pub(crate) fn next_timer(&self, flight: &Flight) -> Option<u64> {
         match self.config {
-            WindowConfig::Learned => self.learned.next_timer(),
+            WindowConfig::Learned => self.learned.next_timer(flight),
             WindowConfig::Fixed(_) => None,
         }
     }

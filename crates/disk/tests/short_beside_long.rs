@@ -1,0 +1,105 @@
+//! `lanes` on rotating disks: short transactions, reads of a row and durable
+//! changes of one, beside a scan and a checkpoint that do all they can.
+
+use iolane_disk::Description;
+use iolane_disk::elevator::Core;
+use iolane_disk::simulation::{Arrival, Commit, Simulation, Stream, Time, Transactions};
+use iolane_sched::{Config, Level, Policy};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+struct Outcome {
+    read_p50_ms: f64,
+    read_p99_ms: f64,
+    commit_p99_ms: f64,
+    /// Of the scan and of the checkpoint.
+    others_per_second: Vec<f64>,
+}
+
+/// `others`: the levels of the lower requests, and which share of them is reads.
+fn short(preset: &str, others: &[(Level, f64)], seed: u64) -> Outcome {
+    let disk = Description::preset(preset).unwrap().build(seed).unwrap();
+    let mut config = Config::new(Policy::Lanes);
+    config.rotational = disk.rotating();
+    let pages = |process, level, read_share, arrival| Stream {
+        process,
+        level,
+        read_share,
+        arrival,
+        sizes: Stream::sizes_of(16 << 10),
+        region: (64 << 20)..(4 << 30),
+        ..Stream::default()
+    };
+    let reads = Arrival::Open {
+        per_second: 50.0,
+        poisson: true,
+        outstanding_max: 1000,
+    };
+    let mut work = Simulation::new(disk, Core::new(config).unwrap(), seed)
+        .stream(pages(0, Level::Foreground, 1.0, reads))
+        .transactions(Transactions {
+            threads: 8,
+            cpu: Time::Exponential(8.0 / 25.0 * 1e9),
+            commit: Commit::Group,
+            log_block_bytes: 4096,
+            ..Transactions::default()
+        });
+    for (index, &(level, read_share)) in others.iter().enumerate() {
+        let all = Arrival::Closed {
+            outstanding: 64,
+            think: Time::Fixed(0),
+        };
+        work = work.stream(pages(100 + index as u32, level, read_share, all));
+    }
+    let report = work.run(120 * SECOND_NS, 120 * SECOND_NS).unwrap();
+    let ms = |ns: u64| ns as f64 / 1e6;
+    Outcome {
+        read_p50_ms: ms(report.streams[0].latency_ns(0.5)),
+        read_p99_ms: ms(report.streams[0].latency_ns(0.99)),
+        commit_p99_ms: ms(report.transactions[0].operations.latency_ns(0.99)),
+        others_per_second: report.streams[1..]
+            .iter()
+            .map(|it| it.per_second())
+            .collect(),
+    }
+}
+
+/// Times the p99 alone: beside the scan, the checkpoint and both. Where lower levels
+/// never pause for a read, it was 5.7 to 17 times beside the scan.
+#[test]
+fn short_transactions_wait_for_little_of_what_nobody_waits_for() {
+    let scan = (Level::Background, 1.0);
+    let checkpoint = (Level::Prefetch, 0.0);
+    let runs = [
+        ("a scan", vec![scan], 2.8),
+        ("a checkpoint", vec![checkpoint], 2.2),
+        ("both", vec![scan, checkpoint], 3.7),
+    ];
+    for (preset, others_min) in [
+        ("sata-7200", 150.0),
+        ("ultrastar-36lzx", 90.0),
+        ("percona-4x7200", 400.0),
+    ] {
+        let alone = short(preset, &[], 1);
+        for (name, others, times) in &runs {
+            let beside = short(preset, others, 1);
+            let report = [&alone, &beside].map(|run| {
+                format!(
+                    "half of the reads {:.1} ms, p99 {:.1} ms; p99 of commits {:.1} ms, others {:.0?}/s",
+                    run.read_p50_ms, run.read_p99_ms, run.commit_p99_ms, run.others_per_second
+                )
+            });
+            let report = format!(
+                "{preset}, beside {name}\n  alone: {}\n  beside: {}",
+                report[0], report[1]
+            );
+            println!("{report}");
+            assert!(beside.read_p99_ms < times * alone.read_p99_ms, "{report}");
+            assert!(beside.commit_p99_ms < 3.0 * alone.commit_p99_ms, "{report}");
+            if others[0] == scan {
+                let others: f64 = beside.others_per_second.iter().sum();
+                assert!(others > others_min, "{report}");
+            }
+        }
+    }
+}
