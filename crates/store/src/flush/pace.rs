@@ -18,7 +18,7 @@ const PRESSURE_URGENT: f64 = 0.85;
 const DIRTY_EASY: f64 = 0.25;
 const DIRTY_RAISED: f64 = 0.5;
 /// From here on, as urgent as those who will have to wait.
-const DIRTY_URGENT: f64 = 0.85;
+const DIRTY_URGENT: f64 = 0.7;
 /// After this long without a change, the rest is written too.
 const QUIET: Duration = Duration::from_millis(500);
 /// A batch of a few pages costs as many syncs as a full one: not more often

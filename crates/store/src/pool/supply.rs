@@ -26,7 +26,7 @@ pub const POOL_PAGES_MIN: usize = 64;
 const TRIES: usize = 64;
 /// Share of the frames with changes above which nobody searches for one without
 /// while many wait to be written already: it would be long.
-const MOSTLY_CHANGED: f64 = 0.9;
+const MOSTLY_CHANGED: f64 = 0.75;
 /// How long a thread that waits for a frame sleeps before it looks again
 /// itself: a page may have become evictable without anyone noticing.
 const WAIT: Duration = Duration::from_millis(5);

@@ -171,7 +171,7 @@ fn the_steady_policy_rises_with_the_pressure() {
         (Haste::Raised, f64::INFINITY, FLIGHTS)
     );
     assert_eq!(
-        seen_at(7, 0.2, 900),
+        seen_at(7, 0.2, 750),
         (Haste::Urgent, f64::INFINITY, FLIGHTS)
     );
 }
