@@ -564,16 +564,12 @@ impl Room for LanesRoom<'_> {
         self.in_flight_max - self.flight.transfers
     }
 
-    fn is_paced(&self) -> bool {
-        self.window.is_paced()
+    fn is_shut_out(&self, level: Level) -> bool {
+        self.window.is_shut_out(self.flight, level)
     }
 
     fn holds_writes(&self, level: Level) -> bool {
         self.window.holds_writes(level)
-    }
-
-    fn is_reserved(&self) -> bool {
-        self.window.is_reserved(self.flight)
     }
 }
 

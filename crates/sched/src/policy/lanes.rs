@@ -27,12 +27,10 @@ pub(crate) trait Room {
     fn active(&self, level: Level) -> u32;
     /// How many more transfers the device can take at all.
     fn places(&self) -> u32;
-    /// Whether a rate limit holds the lower levels back: then not even their
-    /// minimum goes, as it would be the budget's end for everyone.
-    fn is_paced(&self) -> bool;
-    /// Whether the device is kept for what somebody waits for, so that not even
-    /// the minimum of the lower levels goes.
-    fn is_reserved(&self) -> bool;
+    /// Whether not even this level's minimum goes: a rate limit holds the lower ones
+    /// back, as it would be the budget's end for everyone, or the device's head is
+    /// kept for what somebody waits for.
+    fn is_shut_out(&self, level: Level) -> bool;
     /// Whether writes and syncs of this level have to wait, as the next flush has
     /// enough to do.
     fn holds_writes(&self, level: Level) -> bool;
@@ -58,15 +56,11 @@ impl<R: Room> Waiting<'_, R> {
     /// How many transfers `level` may have in flight beyond the window, up to
     /// its `min_active`.
     fn missing(&self, level: Level) -> u32 {
-        if self.room.is_paced() || self.is_shut_out(level) {
+        if self.room.is_shut_out(level) {
             return 0;
         }
         let min_active = self.levels[level.index()].min_active;
         min_active.saturating_sub(self.room.active(level))
-    }
-
-    fn is_shut_out(&self, level: Level) -> bool {
-        level > Level::Foreground && self.room.is_reserved()
     }
 
     /// Whether the device's last places are taken: each is kept for a waiting
@@ -94,7 +88,6 @@ pub(crate) fn may_overtake(
         room,
     };
     room.has_room(level)
-        && !waiting.is_shut_out(level)
         && !(request.kind != Kind::Read && room.holds_writes(level))
         && !waiting.all_reserved()
         && Level::ALL[..=level.index()]
@@ -136,14 +129,12 @@ impl Lanes {
             if oldest == NIL {
                 continue;
             }
-            let shut_out = waiting.is_shut_out(level);
-            let may_go =
-                (!reserved && !shut_out && room.has_room(level)) || waiting.missing(level) > 0;
+            let may_go = (!reserved && room.has_room(level)) || waiting.missing(level) > 0;
             if may_go && normal.is_none() {
                 normal = Some((level, oldest));
             }
             let deadline_ns = queue.deadline_ns(oldest);
-            let alone = room.active(level) == 0 && !room.is_paced() && !shut_out;
+            let alone = room.active(level) == 0 && !room.is_shut_out(level);
             let first = expired.is_none() || deadline_ns < earliest_ns;
             if deadline_ns <= now_ns && first && (may_go || alone) {
                 (expired, earliest_ns) = (Some((level, oldest)), deadline_ns);

@@ -247,7 +247,7 @@ impl Learned {
             return foreground < FOREGROUND_TRANSFERS_MIN
                 || (flight.urgent_cost as f64) < FOREGROUND_WINDOWS * self.shared.limit();
         }
-        if self.is_paced() {
+        if self.is_shut_out(flight, level) {
             return false;
         }
         if flight.lower_cost == 0 {
@@ -287,7 +287,11 @@ impl Learned {
         level > Level::Foreground && self.unflushed.is_full()
     }
 
-    /// Whether the device is somebody's now.
+    fn is_shut_out(&self, flight: &Flight, level: Level) -> bool {
+        self.is_paced() || level > Level::Foreground && self.is_reserved(flight)
+    }
+
+    /// Whether the device's head is somebody's now.
     fn is_reserved(&self, flight: &Flight) -> bool {
         let head = self.head.as_ref().filter(|_| flight.has_urgent());
         head.is_some_and(|head| head.is_spared(self.now_ns))
@@ -315,19 +319,22 @@ impl Learned {
         if let Some(head) = &mut self.head {
             head.advance(now_ns, flight.has_urgent());
         }
-        let flushes = request.makes_durable();
-        if !flushes && request.kind == Kind::Write && level > Level::Foreground {
-            self.unflushed.sent(cost as f64);
-        }
-        if !flushes && request.kind == Kind::Write && level <= Level::Foreground {
-            self.unflushed.urgent_sent();
-        }
-        let written = flushes.then(|| self.unflushed.begins(level <= Level::Foreground));
+        let urgent = level <= Level::Foreground;
+        let written = if request.makes_durable() {
+            Some(self.unflushed.begins(urgent))
+        } else {
+            match request.kind {
+                Kind::Write if urgent => self.unflushed.urgent_sent(),
+                Kind::Write => self.unflushed.sent(cost as f64),
+                _ => (),
+            }
+            None
+        };
         let paces = [self.stalls.pace_mut(), self.even.pace_mut()];
         for pace in paces.into_iter().flatten() {
-            pace.departed(f64::from(bytes), level <= Level::Foreground);
+            pace.departed(f64::from(bytes), urgent);
         }
-        if level <= Level::Foreground {
+        if urgent {
             let drain_ns = self.drain_ns();
             if !self.foreground_is_active() {
                 self.alone.interrupt();
@@ -375,8 +382,6 @@ impl Learned {
         }
         if self.stalls.pace().is_some() {
             self.even.forget();
-        }
-        if self.stalls.pace().is_some() {
             // A flush waits for the same budget as all else.
             self.unflushed.forget();
         }
@@ -464,15 +469,10 @@ impl Window {
         }
     }
 
-    /// Whether not even the minimum of the lower levels may go beside what somebody
-    /// waits for.
-    pub(crate) fn is_reserved(&self, flight: &Flight) -> bool {
-        self.config == WindowConfig::Learned && self.learned.is_reserved(flight)
-    }
-
-    /// Whether a rate limit lets nothing go that nobody waits for.
-    pub(crate) fn is_paced(&self) -> bool {
-        self.config == WindowConfig::Learned && self.learned.is_paced()
+    /// Whether a rate limit or a head that is somebody's lets nothing of `level` go,
+    /// not even its minimum.
+    pub(crate) fn is_shut_out(&self, flight: &Flight, level: Level) -> bool {
+        self.config == WindowConfig::Learned && self.learned.is_shut_out(flight, level)
     }
 
     /// What a transfer is predicted to cost the device.

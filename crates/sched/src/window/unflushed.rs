@@ -206,7 +206,7 @@ impl Unflushed {
         self.settled = (self.settled + cost).min(self.sent);
     }
 
-    /// Notes a write that somebody waits for: a flush will follow it.
+    /// Notes a write or flush that somebody waits for; a flush will follow the write.
     pub(super) fn urgent_sent(&mut self) {
         self.pending += 1;
         self.urgent_ns = Some(self.now_ns);
@@ -226,8 +226,7 @@ impl Unflushed {
     pub(super) fn begins(&mut self, urgent: bool) -> Written {
         let unflushed = self.sent - self.flushed;
         if urgent {
-            self.pending += 1;
-            self.urgent_ns = Some(self.now_ns);
+            self.urgent_sent();
             let is_empty = unflushed <= 0.0;
             let is_over = |until_ns: u64| is_empty || self.pending == 1 && self.now_ns >= until_ns;
             if self.rest.until_ns.is_some_and(is_over) {
@@ -257,13 +256,11 @@ impl Unflushed {
             self.learn(latency_ns, written);
         }
         if urgent {
-            self.pending = self.pending.saturating_sub(1);
-            self.urgent_ns = Some(self.now_ns);
+            self.urgent_settled();
             self.rest.flushes += 1;
             let rested_ns = self.now_ns.saturating_sub(self.rest.ended_ns);
             let long_ago = rested_ns >= REST_EVERY_NS << self.vain;
-            let is_due = long_ago || self.rest.limited && self.rest.flushes >= REST_EVERY;
-            if is_due || self.rest.until_ns.is_some() {
+            if long_ago || self.rest.limited && self.rest.flushes >= REST_EVERY {
                 self.rest.until_ns = Some(self.now_ns + REST_NS_MAX);
             }
         }
