@@ -12,6 +12,7 @@ pub(crate) mod cost;
 mod even;
 mod head;
 mod knee;
+mod line;
 mod pace;
 mod shortest;
 mod stalls;

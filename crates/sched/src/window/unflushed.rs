@@ -13,13 +13,9 @@
 //! said so owes nothing; there a flush only waits its turn, for which the window
 //! is. A disk with a head begins with the line of the usual ones.
 
+use super::line::{Fit, Line};
 use super::shortest::Shortest;
 
-/// A flush counts this much less with each that comes after it: the line is that
-/// of the last hundred or so.
-const FORGET: f64 = 1.0 / 64.0;
-/// Flushes before the line is believed.
-const FLUSHES_MIN: f64 = 16.0;
 /// The line rises if it does by so many of its slope's standard errors.
 const SURE_ERRORS: f64 = 4.0;
 /// At the end of so many rests running, before anything is held back: where
@@ -54,6 +50,11 @@ const LINGERS_NS: u64 = 1_000_000_000;
 /// turn, and with a short way to each of many half of one.
 const HEAD_OWN_NS: f64 = 8_000_000.0;
 const HEAD_WRITE_NS: f64 = 4_000_000.0;
+/// So many flushes that together take less than this part of what they would with
+/// nothing else to do are not those of such a disk: flash that a hypervisor calls
+/// rotational, or a controller whose cache survives a power cut.
+const PRESUMED_FLUSHES: u32 = 8;
+const PRESUMED_SHARE: f64 = 0.25;
 
 /// A volatile cache that a flush empties.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,52 +76,6 @@ pub(crate) struct Written {
     is_old: bool,
 }
 
-/// A line through points, the old ones forgotten.
-#[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    count: f64,
-    x: f64,
-    y: f64,
-    xx: f64,
-    xy: f64,
-    yy: f64,
-}
-
-/// Where a line begins, how it rises, and how sure that is.
-struct Fit {
-    begin: f64,
-    slope: f64,
-    error: f64,
-}
-
-impl Line {
-    /// Means and sums about them (Welford's method with weights), as sums of
-    /// squares would lose the digits that matter.
-    fn add(&mut self, x: f64, y: f64) {
-        let keep = 1.0 - FORGET;
-        self.count = self.count * keep + 1.0;
-        let (dx, dy) = (x - self.x, y - self.y);
-        self.x += dx / self.count;
-        self.y += dy / self.count;
-        self.xx = self.xx * keep + dx * (x - self.x);
-        self.xy = self.xy * keep + dx * (y - self.y);
-        self.yy = self.yy * keep + dy * (y - self.y);
-    }
-
-    fn fit(&self) -> Option<Fit> {
-        if self.count < FLUSHES_MIN || self.xx <= 0.0 {
-            return None;
-        }
-        let slope = self.xy / self.xx;
-        let left = (self.yy - slope * self.xy).max(0.0) / (self.count - 2.0);
-        Some(Fit {
-            begin: self.y - slope * self.x,
-            slope,
-            error: (left / self.xx).sqrt(),
-        })
-    }
-}
-
 /// Nothing is written before some flush, so that the line's beginning is known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
@@ -130,6 +85,13 @@ struct Rest {
     /// Flushes since, and whether the limit was reached since.
     flushes: u32,
     limited: bool,
+}
+
+/// What flushes that somebody waited for took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Presumed {
+    flushes: u32,
+    took_ns: f64,
 }
 
 /// See the file's page.
@@ -145,6 +107,8 @@ pub(super) struct Unflushed {
     own_ns: f64,
     /// What it takes longer for each unit of cost; 0 until it is known to.
     ns_per_cost: f64,
+    /// While both are what such a disk usually has.
+    presumed: Option<Presumed>,
     /// Flushes and writes with the device that somebody waits for, and when the last
     /// one went or came.
     pending: u32,
@@ -172,6 +136,7 @@ impl Unflushed {
         Unflushed {
             own_ns: HEAD_OWN_NS,
             ns_per_cost: HEAD_WRITE_NS / super::cost::UNIT,
+            presumed: Some(Presumed::default()),
             ..Unflushed::default()
         }
     }
@@ -253,6 +218,9 @@ impl Unflushed {
     pub(super) fn ends(&mut self, latency_ns: f64, written: Written, urgent: bool, ok: bool) {
         if ok {
             self.flushed = self.flushed.max(written.settled.min(self.sent));
+            if urgent {
+                self.check_presumed(latency_ns);
+            }
             self.learn(latency_ns, written);
         }
         if urgent {
@@ -269,6 +237,7 @@ impl Unflushed {
     /// Forgets what a flush takes: there is another reason.
     pub(super) fn forget(&mut self) {
         (self.line, self.ns_per_cost, self.sure) = (Line::default(), 0.0, 0);
+        self.presumed = None;
         self.end_rest();
     }
 
@@ -277,6 +246,24 @@ impl Unflushed {
             ended_ns: self.now_ns,
             ..Rest::default()
         };
+    }
+
+    /// Gives up what a disk with a head usually has, as soon as it cannot be so. What
+    /// was written before says nothing: a disk finds a short way to much of it.
+    fn check_presumed(&mut self, latency_ns: f64) {
+        let Some(presumed) = &mut self.presumed else {
+            return;
+        };
+        presumed.flushes += 1;
+        presumed.took_ns += latency_ns;
+        if presumed.flushes == PRESUMED_FLUSHES {
+            let least_ns = PRESUMED_SHARE * f64::from(PRESUMED_FLUSHES) * HEAD_OWN_NS;
+            if presumed.took_ns < least_ns {
+                self.forget();
+            } else {
+                *presumed = Presumed::default();
+            }
+        }
     }
 
     fn learn(&mut self, latency_ns: f64, written: Written) {
@@ -288,6 +275,7 @@ impl Unflushed {
         if let Some(fit) = self.rising() {
             if known {
                 (self.own_ns, self.ns_per_cost) = (fit.begin.max(0.0), fit.slope);
+                self.presumed = None;
             }
         } else if let Some(fit) = self.line.fit() {
             // What was known before stays so as long as it may be true: little
@@ -506,9 +494,19 @@ mod tests {
     fn a_head_behind_a_cache_that_survives_is_found_out() {
         let mut drive = Drive::new(MS / 20, 0, 64);
         drive.unflushed = Unflushed::of_head();
-        drive.commits(200);
+        drive.commits(PRESUMED_FLUSHES);
+        assert_eq!(drive.unflushed.state(), None);
         let (_, writes) = drive.commits(1000);
         assert!(writes > 0.95 * 64.0, "{writes} writes each");
+    }
+
+    /// Much that is written at once takes less each than little.
+    #[test]
+    fn a_head_that_finds_a_short_way_is_no_flash() {
+        let mut drive = Drive::new(8 * MS, MS / 4, 64);
+        drive.unflushed = Unflushed::of_head();
+        drive.commits(PRESUMED_FLUSHES);
+        assert!(drive.unflushed.state().is_some());
     }
 
     /// Its cache is full all the time, and what finds no room in it waits: the last
