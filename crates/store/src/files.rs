@@ -51,6 +51,13 @@ impl PageFiles {
         self.spaces.write().insert(space, file);
     }
 
+    /// Whether the scheduler has recognised a budget of the volume that they are on.
+    pub(crate) fn are_budgeted(&self) -> bool {
+        let spaces = self.spaces.read();
+        let file = spaces.values().next();
+        file.is_some_and(|file| file.device().snapshot().window.rate_limit.is_some())
+    }
+
     /// Pages with changes up to `lsn`, which the log has, will be written.
     pub(crate) fn raise_newest(&self, lsn: Lsn) {
         self.newest.fetch_max(lsn.0, Ordering::AcqRel);

@@ -35,6 +35,8 @@ pub(crate) use counters::FlushCounters;
 pub use counters::FlushStatistics;
 pub(crate) use doublewrite::{BATCH_PAGES, Doublewrite, SLOTS};
 pub(crate) use in_place::InPlace;
+#[cfg(test)]
+pub(crate) use pace::DIRTY_RAISED;
 
 use crate::core::Core;
 use crate::ids::Lsn;
@@ -57,6 +59,8 @@ const CHECKPOINT_PRESSURE: f64 = 0.125;
 /// through all frames, and whoever needs one looks for himself.
 const REFILL: usize = 256;
 const REFILL_APART: Duration = Duration::from_millis(2);
+/// How often it asks what the scheduler has learned of the volume.
+const LEARNED_APART: Duration = Duration::from_millis(100);
 /// Memory for copies of pages: this share of the pool, but for more than
 /// `STAGING_SMALL` pages half of it, as memory that is no pool should be little;
 /// at least 64 pages, at most what the batches under way can use.
@@ -71,6 +75,8 @@ pub(crate) struct Flusher {
     begin: Instant,
     /// When frames were last evicted ahead of need.
     refilled: Duration,
+    /// When it last asked what is known of the volume.
+    asked: Duration,
 }
 
 impl Flusher {
@@ -101,6 +107,7 @@ impl Flusher {
             pipeline: Pipeline::new(Arc::clone(&core), memory),
             begin: Instant::now(),
             refilled: Duration::ZERO,
+            asked: Duration::ZERO,
             core,
         }
     }
@@ -127,6 +134,7 @@ impl Flusher {
 
     fn round(&mut self, stopped: bool) -> Result<(), String> {
         let advanced = self.pipeline.advance().map_err(|error| error.to_string())?;
+        self.ask_of_volume();
         let wanted = self.core.asked.wanted(self.core.log.checkpoint_lsn());
         let seen = self.look(stopped, wanted.is_some());
         if let Some(haste) = seen.waited_for() {
@@ -141,6 +149,15 @@ impl Flusher {
             self.core.bell.wait(left.unwrap_or(TICK).min(TICK));
         }
         Ok(())
+    }
+
+    fn ask_of_volume(&mut self) {
+        let now = self.begin.elapsed();
+        if now.saturating_sub(self.asked) >= LEARNED_APART {
+            self.asked = now;
+            let pool = &self.core.pool;
+            pool.set_budgeted(pool.files.are_budgeted());
+        }
     }
 
     fn look(&self, stopped: bool, checkpoint_wanted: bool) -> Situation {

@@ -16,7 +16,7 @@ const PRESSURE_URGENT: f64 = 0.85;
 /// from which on with all that the disk gives. Below it the log's age decides:
 /// a page that changes often is then written once for many changes.
 const DIRTY_EASY: f64 = 0.25;
-const DIRTY_RAISED: f64 = 0.5;
+pub(crate) const DIRTY_RAISED: f64 = 0.5;
 /// From here on, as urgent as those who will have to wait.
 const DIRTY_URGENT: f64 = 0.7;
 /// After this long without a change, the rest is written too.

@@ -9,6 +9,7 @@
 //! | `replacement` | which page leaves next |
 //! | `dirty` | which pages must be written, by age |
 //! | `supply` | free frames: eviction, waiting for the flusher |
+//! | `behind` | what those who stand back may do while many frames hold changes |
 //! | `load` | reading a page that somebody waits for |
 //! | `ahead` | reading pages ahead of need, and giving that up |
 //! | `settle` | the end: nothing is under way any more |
@@ -18,6 +19,7 @@
 //! Against the order (by eviction) latches are only tried.
 
 mod ahead;
+mod behind;
 mod copies;
 pub(crate) mod dirty;
 pub(crate) mod frame;

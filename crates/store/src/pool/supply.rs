@@ -5,6 +5,7 @@
 //! leave is dirty, it wakes the flusher, which then writes at the level of
 //! whoever waits, and waits for a frame.
 
+use super::behind::Behind;
 use super::frame::{DIRTY, PINNED, WRITING};
 use super::replacement::Attempt;
 use super::table::Entry;
@@ -14,7 +15,7 @@ use crate::policy::Preflush;
 use crate::stream::acting;
 use crate::waits::{WaitStatistics, Waits};
 use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,17 +32,15 @@ const MOSTLY_CHANGED: f64 = 0.75;
 /// itself: a page may have become evictable without anyone noticing.
 const WAIT: Duration = Duration::from_millis(5);
 /// How long those who stand back leave the last free frames to others before
-/// they hurry the flusher like everybody: for each page that they need.
-const PATIENCE_BEHIND: Duration = Duration::from_millis(5);
-/// Share of the frames with changes above which those who stand back change no
-/// more pages, so that others find clean ones; below the share from which on the
-/// flusher writes ahead of other backgrounds. On a slow disk changes would come much
-/// faster than they can be written, and all who miss a page wait ...
-const CHANGED_BEHIND: f64 = 0.45;
-/// ... and how long they wait for that at the most, for one mini-transaction,
-/// and sleep before they look again.
-const HELD_BACK_MAX: Duration = Duration::from_secs(1);
-const HELD_BACK_LOOK: Duration = Duration::from_millis(1);
+/// they hurry the flusher like everybody: for each page that they need. A slow volume
+/// writes a batch in that time; all that is under way would go among others' reads.
+const PATIENCE_BEHIND: Duration = Duration::from_millis(100);
+/// How long those who stand back wait at the most before they change pages, for one
+/// mini-transaction, and before they read one, while others [should
+/// write](super::behind); and how long they sleep before they look again.
+const CHANGE_WAIT_MAX: Duration = Duration::from_secs(1);
+const READ_WAIT_MAX: Duration = Duration::from_millis(100);
+const BEHIND_LOOK: Duration = Duration::from_millis(1);
 /// Share of the pool that pages pinned for good may take.
 const PINNED_SHARE: usize = 4;
 
@@ -52,6 +51,8 @@ pub(super) struct Supply {
     waiting: AtomicUsize,
     waits: Waits,
     pub(super) pinned: AtomicUsize,
+    /// Are the pages on a volume with a budget?
+    budgeted: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -68,6 +69,7 @@ impl Supply {
             waiting: AtomicUsize::new(0),
             waits: Waits::default(),
             pinned: AtomicUsize::new(0),
+            budgeted: AtomicBool::new(false),
             waker: Mutex::new(None),
         }
     }
@@ -105,6 +107,11 @@ impl Pool {
         self.counters.reads.load(Ordering::Relaxed)
     }
 
+    /// Notes whether the volume that the pages are on has a budget.
+    pub(crate) fn set_budgeted(&self, budgeted: bool) {
+        self.supply.budgeted.store(budgeted, Ordering::Relaxed);
+    }
+
     /// Frames that are free below which the flusher helps.
     pub(crate) fn is_low(&self) -> bool {
         self.supply.free() < self.supply.low
@@ -121,44 +128,59 @@ impl Pool {
         self.frames.len() / 4
     }
 
-    /// Lets a thread that stands back wait while too many frames hold changes,
-    /// unless somebody comes to wait for it. The caller holds no latch.
+    /// Lets a thread that stands back wait before it changes pages while too many
+    /// frames hold changes, unless somebody comes to wait for it. The caller holds no
+    /// latch.
     pub(crate) fn hold_back(&self) {
-        let policy = &self.files.policy;
-        // The others write when the pool is full of changes, not before.
-        if policy.preflush != Preflush::Steady {
-            return;
-        }
+        self.hold_back_while(CHANGE_WAIT_MAX, || {
+            self.behind().is_some_and(|behind| !behind.may_change)
+        });
+    }
+
+    fn hold_back_while(&self, most: Duration, is_held_back: impl Fn() -> bool) {
         let mut since = None;
-        while policy.stands_back(acting()) && self.is_changed_above(CHANGED_BEHIND) {
+        while is_held_back() {
             let since = *since.get_or_insert_with(Instant::now);
-            if since.elapsed() >= HELD_BACK_MAX || self.failure.is_set() {
+            if since.elapsed() >= most || self.failure.is_set() {
                 break;
             }
             self.supply.wake_flusher();
-            thread::sleep(HELD_BACK_LOOK);
+            thread::sleep(BEHIND_LOOK);
         }
         if let Some(since) = since {
             self.supply.waits.add(since.elapsed());
         }
     }
 
+    /// What this thread may do if it stands back.
+    fn behind(&self) -> Option<Behind> {
+        let policy = &self.files.policy;
+        // The others write when the pool is full of changes, not before.
+        if policy.preflush != Preflush::Steady || !policy.stands_back(acting()) {
+            return None;
+        }
+        let budgeted = self.supply.budgeted.load(Ordering::Relaxed);
+        Some(Behind::at(self.changed(), budgeted))
+    }
+
+    fn may_not_read(&self) -> bool {
+        self.behind().is_some_and(|behind| !behind.may_read)
+    }
+
     /// Takes `count` free frames, all or none, and waits for them if need be.
     /// The caller holds no latch.
     pub(crate) fn take(&self, wanted: usize) -> Result<Vec<u32>, PagesError> {
         debug_assert!(wanted <= self.take_max());
+        self.hold_back_while(READ_WAIT_MAX, || self.may_not_read());
         // Until then it hurries nobody and leaves the last free frames.
-        let mut patient_until = self
-            .files
-            .policy
-            .stands_back(acting())
-            .then(|| Instant::now() + PATIENCE_BEHIND);
+        let stands_back = || self.files.policy.stands_back(acting());
+        let mut patient_until = stands_back().then(|| Instant::now() + PATIENCE_BEHIND);
         let mut since = None;
         let taken = loop {
             if let Err(error) = self.failure.check() {
                 break Err(error);
             }
-            patient_until = patient_until.filter(|until| Instant::now() < *until);
+            patient_until = patient_until.filter(|until| Instant::now() < *until && stands_back());
             let spare = patient_until.map_or(0, |_| self.supply.low / 2);
             if let Some(frames) = self.try_take(wanted, spare) {
                 break Ok(frames);
@@ -210,7 +232,8 @@ impl Pool {
     ///
     /// `more` reads are about to be counted.
     pub(super) fn take_ahead(&self, more: usize) -> Option<u32> {
-        if self.ahead.load(Ordering::Relaxed) + more >= self.frames.len() / 2 {
+        if self.ahead.load(Ordering::Relaxed) + more >= self.frames.len() / 2 || self.may_not_read()
+        {
             return None;
         }
         let frames = self.try_take(1, self.supply.low / 2)?;
@@ -283,7 +306,7 @@ impl Pool {
                 self.give([frame]);
                 return true;
             }
-            if none || full && self.is_changed_above(MOSTLY_CHANGED) {
+            if none || full && self.changed() > MOSTLY_CHANGED {
                 // More of the same: the flusher must write first.
                 return false;
             }
@@ -292,9 +315,9 @@ impl Pool {
         false
     }
 
-    /// Whether more than this share of the frames hold changes.
-    fn is_changed_above(&self, share: f64) -> bool {
-        self.dirty.unwritten() as f64 > share * self.frames.len() as f64
+    /// Share of the frames that hold changes.
+    fn changed(&self) -> f64 {
+        self.dirty.unwritten() as f64 / self.frames.len() as f64
     }
 
     /// Frees a frame if nobody uses it and nothing in it is to be written.
