@@ -95,7 +95,8 @@ pub struct PageStoreStatistics {
     pub pool: PoolStatistics,
     /// The flusher.
     pub flush: FlushStatistics,
-    /// Waits for a free frame: all pages in memory were dirty, or in use.
+    /// Waits for a free frame: all pages in memory were dirty, or in use; and
+    /// of those who stand back, while many were dirty, so that others need not.
     pub frame_waits: WaitStatistics,
     /// Waits for room in the log: for a checkpoint, or to write what has
     /// gathered in memory.

@@ -302,9 +302,12 @@ impl Store {
     }
 
     /// The same for work that nobody waits for: reports over whole tables, mass
-    /// changes, exports. Its pages are read at [`Background`](iolane::Level), unless another transaction waits for the same; and while
-    /// frames or room in the log are short, it leaves them to others for up to
-    /// 20 ms at a time. Its commit is as quick as any.
+    /// changes, exports. Its pages are read at [`Background`](iolane::Level), unless
+    /// another transaction waits for the same. While frames or room in the log are
+    /// short, it leaves them to others for up to 100 ms at a time; while nearly half of
+    /// the frames hold changes, it changes nothing for up to a second at a time, and
+    /// on a volume with a recognised rate reads nothing for up to 100 ms at a time. Its
+    /// commit is as quick as any.
     ///
     /// The rows that it changes are locked as long as it runs, so short
     /// transactions that change the same rows wait for it all the same. From
