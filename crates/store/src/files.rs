@@ -51,7 +51,8 @@ impl PageFiles {
         self.spaces.write().insert(space, file);
     }
 
-    /// Whether the scheduler has recognised a budget of the volume that they are on.
+    /// Whether the scheduler has recognised a budget of the volume that they are on:
+    /// one of them speaks for all.
     pub(crate) fn are_budgeted(&self) -> bool {
         let spaces = self.spaces.read();
         let file = spaces.values().next();

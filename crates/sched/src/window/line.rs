@@ -4,7 +4,7 @@
 /// of the last hundred or so.
 const FORGET: f64 = 1.0 / 64.0;
 /// Points before the line is believed.
-const FLUSHES_MIN: f64 = 16.0;
+const POINTS_MIN: f64 = 16.0;
 
 /// See the file's page.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +40,7 @@ impl Line {
 
     /// The line, once there are enough points, not all of the same `x`.
     pub(super) fn fit(&self) -> Option<Fit> {
-        if self.count < FLUSHES_MIN || self.xx <= 0.0 {
+        if self.count < POINTS_MIN || self.xx <= 0.0 {
             return None;
         }
         let slope = self.xy / self.xx;

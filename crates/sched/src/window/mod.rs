@@ -4,7 +4,8 @@
 //! in flight is enough by [`comparisons`]. [`stalls`] and [`even`] recognise two
 //! kinds of volumes with a budget, under which [`pace`] stays. This file knows
 //! whether there is a foreground, puts them together and says what they mean for
-//! each level. [`unflushed`] limits what they write into a drive's cache, [`head`] what
+//! each level. [`unflushed`] limits what they write into a drive's cache, by a [`line`] through
+//! the latest flushes, [`head`] what
 //! goes to a disk that has one beside somebody's transfer.
 
 mod comparisons;

@@ -11,7 +11,8 @@
 //! leaves the rest of the cache alone), nothing is held back. Nor where it rises
 //! by less than a write takes itself: a drive that was done with a write before it
 //! said so owes nothing; there a flush only waits its turn, for which the window
-//! is. A disk with a head begins with the line of the usual ones.
+//! is. A disk with a head begins with the line of the usual ones, until its flushes
+//! turn out to be much quicker.
 
 use super::line::{Fit, Line};
 use super::shortest::Shortest;

@@ -76,7 +76,7 @@ pub(crate) struct Flusher {
     /// When frames were last evicted ahead of need.
     refilled: Duration,
     /// When it last asked what is known of the volume.
-    asked: Duration,
+    learned: Duration,
 }
 
 impl Flusher {
@@ -107,7 +107,7 @@ impl Flusher {
             pipeline: Pipeline::new(Arc::clone(&core), memory),
             begin: Instant::now(),
             refilled: Duration::ZERO,
-            asked: Duration::ZERO,
+            learned: Duration::ZERO,
             core,
         }
     }
@@ -151,10 +151,12 @@ impl Flusher {
         Ok(())
     }
 
+    /// Tells the pool whether its volume has a budget: it cannot ask the scheduler,
+    /// under its lock, for each page.
     fn ask_of_volume(&mut self) {
         let now = self.begin.elapsed();
-        if now.saturating_sub(self.asked) >= LEARNED_APART {
-            self.asked = now;
+        if now.saturating_sub(self.learned) >= LEARNED_APART {
+            self.learned = now;
             let pool = &self.core.pool;
             pool.set_budgeted(pool.files.are_budgeted());
         }

@@ -14,25 +14,19 @@ const CHANGED_MAX_BUDGET: f64 = 0.35;
 /// Above this one they read none there.
 const READ_MAX_BUDGET: f64 = 0.45;
 
-/// See the file's page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Behind {
-    pub(super) may_change: bool,
-    pub(super) may_read: bool,
+/// Whether they may change pages while this share of the frames holds changes.
+pub(super) fn may_change(changed: f64, budgeted: bool) -> bool {
+    changed
+        <= match budgeted {
+            true => CHANGED_MAX_BUDGET,
+            false => CHANGED_MAX,
+        }
 }
 
-impl Behind {
-    /// While this share of the frames holds changes.
-    pub(super) fn at(changed: f64, budgeted: bool) -> Behind {
-        let (change_max, read_max) = match budgeted {
-            true => (CHANGED_MAX_BUDGET, READ_MAX_BUDGET),
-            false => (CHANGED_MAX, f64::INFINITY),
-        };
-        Behind {
-            may_change: changed <= change_max,
-            may_read: changed <= read_max,
-        }
-    }
+/// Whether they may read pages. `changed` counts under a lock, and this is asked for
+/// each page that is read ahead: only where it matters.
+pub(super) fn may_read(changed: impl FnOnce() -> f64, budgeted: bool) -> bool {
+    !budgeted || changed() <= READ_MAX_BUDGET
 }
 
 #[cfg(test)]
@@ -47,8 +41,8 @@ mod tests {
     #[test]
     fn a_pool_at_ease_is_for_all() {
         for budgeted in [false, true] {
-            let behind = Behind::at(0.25, budgeted);
-            assert!(behind.may_change && behind.may_read, "{budgeted}");
+            assert!(may_change(0.25, budgeted), "{budgeted}");
+            assert!(may_read(|| 0.25, budgeted), "{budgeted}");
         }
     }
 
@@ -56,17 +50,17 @@ mod tests {
     #[test]
     fn they_change_nothing_where_the_flusher_is_in_a_hurry() {
         for share in shares().filter(|&share| share >= DIRTY_RAISED) {
-            assert!(!Behind::at(share, false).may_change, "{share}");
-            assert!(!Behind::at(share, true).may_change, "{share}");
+            assert!(!may_change(share, false), "{share}");
+            assert!(!may_change(share, true), "{share}");
         }
     }
 
     #[test]
     fn what_the_disk_has_left_is_theirs_unless_it_is_a_budget() {
         for share in shares() {
-            assert!(Behind::at(share, false).may_read, "{share}");
+            assert!(may_read(|| share, false), "{share}");
             let is_hurried = share >= DIRTY_RAISED;
-            assert!(!(is_hurried && Behind::at(share, true).may_read), "{share}");
+            assert!(!(is_hurried && may_read(|| share, true)), "{share}");
         }
     }
 
@@ -75,8 +69,8 @@ mod tests {
     fn who_may_change_may_read() {
         for share in shares() {
             for budgeted in [false, true] {
-                let behind = Behind::at(share, budgeted);
-                assert!(behind.may_read || !behind.may_change, "{share} {budgeted}");
+                let (reads, changes) = (may_read(|| share, budgeted), may_change(share, budgeted));
+                assert!(reads || !changes, "{share} {budgeted}");
             }
         }
     }

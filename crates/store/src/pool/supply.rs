@@ -5,7 +5,7 @@
 //! leave is dirty, it wakes the flusher, which then writes at the level of
 //! whoever waits, and waits for a frame.
 
-use super::behind::Behind;
+use super::behind;
 use super::frame::{DIRTY, PINNED, WRITING};
 use super::replacement::Attempt;
 use super::table::Entry;
@@ -96,8 +96,8 @@ impl Pool {
         self.supply.waiting.load(Ordering::Acquire)
     }
 
-    /// How long threads have waited for a free frame, or held back changes so that
-    /// others need not.
+    /// How long threads have waited for a free frame, or before they read or change
+    /// pages so that others need not.
     pub(crate) fn frame_waits(&self) -> WaitStatistics {
         self.supply.waits.read()
     }
@@ -133,7 +133,7 @@ impl Pool {
     /// latch.
     pub(crate) fn hold_back(&self) {
         self.hold_back_while(CHANGE_WAIT_MAX, || {
-            self.behind().is_some_and(|behind| !behind.may_change)
+            self.is_behind() && !behind::may_change(self.changed(), self.is_budgeted())
         });
     }
 
@@ -152,19 +152,19 @@ impl Pool {
         }
     }
 
-    /// What this thread may do if it stands back.
-    fn behind(&self) -> Option<Behind> {
+    /// Whether this thread stands back behind what writes pages.
+    fn is_behind(&self) -> bool {
         let policy = &self.files.policy;
         // The others write when the pool is full of changes, not before.
-        if policy.preflush != Preflush::Steady || !policy.stands_back(acting()) {
-            return None;
-        }
-        let budgeted = self.supply.budgeted.load(Ordering::Relaxed);
-        Some(Behind::at(self.changed(), budgeted))
+        policy.preflush == Preflush::Steady && policy.stands_back(acting())
+    }
+
+    fn is_budgeted(&self) -> bool {
+        self.supply.budgeted.load(Ordering::Relaxed)
     }
 
     fn may_not_read(&self) -> bool {
-        self.behind().is_some_and(|behind| !behind.may_read)
+        self.is_behind() && !behind::may_read(|| self.changed(), self.is_budgeted())
     }
 
     /// Takes `count` free frames, all or none, and waits for them if need be.
