@@ -3,6 +3,7 @@
 //! | file | subject |
 //! |---|---|
 //! | `distance` | how far ahead |
+//! | `pace` | how pages come, one by one or with neighbours, and how fast |
 //! | `share` | what the streams that run at a time may have |
 //! | `leaves` | the leaves that a cursor will come to |
 //! | `entries` | the rows that entries of a secondary index lead to |
@@ -25,6 +26,7 @@ mod guess;
 mod keys;
 mod leaves;
 mod offered;
+mod pace;
 mod share;
 mod trails;
 
@@ -45,7 +47,9 @@ use crate::ids::{EXTENT_PAGES, PageId};
 use crate::policy::{IoPolicy, Role};
 use crate::pool::{Awaited, Leaves};
 use distance::Distance;
+use pace::Pace;
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// A couple of extents: what Hall and Bonnet let a scan begin with.
 pub(crate) const BEGIN_EXTENTS: usize = 2 * EXTENT_PAGES as usize;
@@ -145,6 +149,7 @@ pub(crate) struct PageStream<'p, S> {
     /// Asked for, and the consumer has not come there.
     window: VecDeque<Awaited>,
     distance: Distance,
+    pace: Pace,
     /// Pages that it began to read.
     reads: usize,
     /// Reused.
@@ -180,6 +185,7 @@ impl<'p, S: Source> PageStream<'p, S> {
             known: VecDeque::new(),
             window: VecDeque::new(),
             distance: Distance::new(begin),
+            pace: Pace::NEW,
             reads: 0,
             next: Next::default(),
         }
@@ -247,7 +253,11 @@ impl<'p, S: Source> PageStream<'p, S> {
     fn limit(&self) -> usize {
         let space = self.window.back().map(|(id, _)| id.space);
         let pool = &self.ahead.0.pool;
-        let limit = self.ahead.0.streams.limit(pool, self.role_now(), space);
+        let limit = self
+            .ahead
+            .0
+            .streams
+            .limit(pool, self.role_now(), self.pace, space);
         let limit = match self.part {
             Part::Own => limit,
             Part::Within => limit / WITHIN_SHARE,
@@ -325,6 +335,7 @@ impl<'p, S: Source> PageStream<'p, S> {
         let role = self.role_now();
         let ids = &self.known.make_contiguous()[..wanted];
         let begun = pool.prefetch(ids, role, Some(&mut self.window));
+        self.pace.asked_for(&ids[..begun.looked_at], Instant::now());
         self.known.drain(..begun.looked_at);
         self.reads += begun.reads;
         self.ahead.0.streams.read(self.role, begun.reads);
