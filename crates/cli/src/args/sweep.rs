@@ -5,6 +5,7 @@ use clap::Args;
 use super::choices::{Backend, Operation, Pattern};
 use super::common::{CourseArgs, IoArgs, OutputArgs, TargetArgs, block_size, depths};
 use super::list::List;
+use super::size;
 
 #[derive(Clone, Debug, Args)]
 pub struct SweepArgs {
@@ -22,6 +23,10 @@ pub struct SweepArgs {
     /// Size of each request, 512 bytes to 64 MiB (4k = 4096, 4kB = 4000)
     #[arg(long, value_name = "SIZE", default_value = "16k", value_parser = block_size)]
     pub block_size: u64,
+    /// Read into (or write from) this much memory in turn, as a buffer pool does [default: what is
+    /// outstanding needs, which may stay in the processor's cache]
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub memory: Option<u64>,
     #[command(flatten)]
     pub io: IoArgs,
     /// What carries requests to the kernel
@@ -33,4 +38,8 @@ pub struct SweepArgs {
     pub course: CourseArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+fn memory_size(text: &str) -> Result<u64, String> {
+    size::parse_within(text, 4 << 10, 16 << 30)
 }

@@ -30,6 +30,8 @@ pub struct SweepOptions {
     pub operation: Operation,
     pub pattern: Pattern,
     pub block_size_bytes: u64,
+    /// As much as is outstanding needs, if nothing.
+    pub memory_bytes: Option<u64>,
     pub io: IoMode,
     pub backend: Backend,
     #[serde(flatten)]
@@ -148,6 +150,7 @@ impl Bench for Sweep {
             operation: arguments.operation,
             pattern: arguments.pattern,
             block_size_bytes: arguments.block_size,
+            memory_bytes: arguments.memory,
             io: arguments.io.io,
             backend: arguments.backend,
             target,

@@ -2,7 +2,8 @@
 //! the next from the engine's driver thread. No thread is woken for it, and
 //! many requests reach the kernel in one system call.
 
-use std::sync::{Arc, mpsc};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
 use iolane::{Cause, Completion, SubmitError};
@@ -24,22 +25,41 @@ enum Event {
 
 struct Loop {
     transfers: Transfers,
+    /// Those that wait for their turn.
+    spare: Mutex<VecDeque<Prefix>>,
     control: Arc<Control>,
     recorder: Recorder,
     events: mpsc::Sender<Event>,
 }
 
-/// Keeps a request outstanding for each buffer until the run stops; returns
-/// when the last has completed.
+impl Loop {
+    /// The buffer that was used longest ago, for this one.
+    fn in_turn(&self, buffer: Prefix) -> Prefix {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        match spare.pop_front() {
+            Some(first) => {
+                spare.push_back(buffer);
+                first
+            }
+            None => buffer,
+        }
+    }
+}
+
+/// Keeps `depth` requests outstanding until the run stops, with the buffers in
+/// turn; returns when the last has completed.
 pub fn run(
     stream: &Stream,
+    depth: usize,
     transfers: Transfers,
-    buffers: Vec<Prefix>,
+    mut buffers: Vec<Prefix>,
     control: &Arc<Control>,
 ) -> Recorder {
     let (events, receiver) = mpsc::channel();
+    let spare = buffers.split_off(depth.min(buffers.len()));
     let shared = Arc::new(Loop {
         transfers,
+        spare: Mutex::new(spare.into()),
         control: Arc::clone(control),
         recorder: Recorder::new(),
         events,
@@ -75,6 +95,7 @@ fn next(shared: &Arc<Loop>, mut buffer: Prefix, mut random: Random, now: Instant
         end(shared);
         return;
     }
+    buffer = shared.in_turn(buffer);
     let request = shared.transfers.next(&mut random, now);
     buffer.set_length(request.length as usize);
     submit(shared, buffer, random, request);

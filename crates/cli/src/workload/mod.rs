@@ -77,6 +77,9 @@ pub struct Stream {
     pub pattern: Pattern,
     /// Each request takes one at random.
     pub block_sizes_bytes: Vec<u64>,
+    /// With callbacks, memory that is read into or written from in turn, if more
+    /// than what is outstanding needs.
+    pub memory_bytes: u64,
     pub seed: u64,
     /// The kernel's I/O priority of threads that wait.
     pub thread_priority: Option<IoPriority>,
@@ -283,7 +286,9 @@ fn run_stream(
         offsets: Offsets::new(stream.pattern, &stream.block_sizes_bytes, target_bytes),
     };
     match stream.arrival {
-        Arrival::Callbacks(_) => closed::run(stream, transfers, buffers, control).into(),
+        Arrival::Callbacks(depth) => {
+            closed::run(stream, depth as usize, transfers, buffers, control).into()
+        }
         Arrival::Threads(_) => waiting::run(stream, &transfers, buffers, control).into(),
         Arrival::Rate(rate) => {
             let paced = paced::run(stream, rate, transfers, buffers, control);
@@ -296,11 +301,13 @@ fn run_stream(
     }
 }
 
-/// One for each request that can be outstanding.
+/// One for each request that can be outstanding, and as many more as fill the
+/// stream's memory.
 fn buffers(stream: &Stream, arena: &Arena) -> Vec<Prefix> {
     let bytes = stream.block_sizes_bytes.iter().max().copied().unwrap_or(0);
     let mut random = Random::new(stream.seed, u64::MAX);
-    (0..outstanding_max(stream.arrival, bytes))
+    let in_turn = stream.memory_bytes.checked_div(bytes).unwrap_or(0);
+    (0..outstanding_max(stream.arrival, bytes).max(in_turn))
         .map(|_| {
             // Sizes that differ may leave gaps in the arena; the few buffers
             // that do not fit any more stand alone.

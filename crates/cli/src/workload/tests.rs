@@ -1,6 +1,7 @@
 //! Real transfers on small files. What is asserted does not depend on how
 //! fast or how busy the machine is.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -120,6 +121,7 @@ fn stream(carrier: &Carrier, level: Level, arrival: Arrival, operation: Operatio
         operation,
         pattern: Pattern::Random,
         block_sizes_bytes: vec![BLOCK_BYTES],
+        memory_bytes: 0,
         seed: 1,
         thread_priority: None,
     }
@@ -157,6 +159,30 @@ fn every_kind_of_stream_moves_what_it_says() {
     let content = fs::read(&fixture.path).unwrap();
     let zeros = content.iter().filter(|byte| **byte == 0).count();
     assert!(zeros < content.len() / 2, "writes are random bytes");
+}
+
+/// Each buffer has bytes of its own, and so the file tells which were used.
+#[test]
+fn memory_is_used_in_turn() {
+    let fixture = Fixture::new();
+    let carrier = fixture.carrier(Backend::Auto, 4096);
+    for buffers in [1, 2, 10] {
+        let streams = [Stream {
+            memory_bytes: buffers * BLOCK_BYTES,
+            ..stream(
+                &carrier,
+                Level::Normal,
+                Arrival::Callbacks(2),
+                Operation::Write,
+            )
+        }];
+        // Every block of the file some times over.
+        fixture.run_for(20 * BLOCKS, &streams);
+        let content = fs::read(&fixture.path).unwrap();
+        let used: HashSet<_> = content.chunks(BLOCK_BYTES as usize).collect();
+        // No fewer than are outstanding.
+        assert_eq!(used.len() as u64, buffers.max(2));
+    }
 }
 
 #[test]

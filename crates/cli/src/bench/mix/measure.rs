@@ -403,6 +403,7 @@ impl MixBench<'_> {
             operation: part.operation,
             pattern: part.pattern,
             block_sizes_bytes: part.block_sizes_bytes.clone(),
+            memory_bytes: 0,
             seed,
             thread_priority,
         };

@@ -162,6 +162,7 @@ fn stream(file: File, reads: Reads) -> Stream {
         operation: Operation::Read,
         pattern: reads.pattern,
         block_sizes_bytes: vec![reads.block_bytes],
+        memory_bytes: 0,
         seed: reads.depth,
         thread_priority: None,
     }

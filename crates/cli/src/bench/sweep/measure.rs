@@ -22,7 +22,9 @@ pub fn measure(
         message: "a sweep without a target".to_owned(),
     })?;
     let deepest = options.depths.iter().max().copied().unwrap_or(1);
-    let arena = workload::arena(&[(deepest, options.block_size_bytes)])?;
+    let memory_bytes = options.memory_bytes.unwrap_or(0);
+    let in_turn = memory_bytes / options.block_size_bytes;
+    let arena = workload::arena(&[(deepest.max(in_turn), options.block_size_bytes)])?;
     let carrier = Carrier::open(
         CarrierOptions {
             backend: options.backend,
@@ -47,6 +49,7 @@ pub fn measure(
                 operation: options.operation,
                 pattern: options.pattern,
                 block_sizes_bytes: vec![options.block_size_bytes],
+                memory_bytes,
                 seed: options.course.seed,
                 thread_priority: None,
             };
