@@ -42,7 +42,7 @@ use crate::core::Core;
 use crate::ids::Lsn;
 use crate::policy::Preflush;
 use checkpoint::Wanted;
-use iolane::Buffer;
+use iolane::{Buffer, Level, RateUnit, Snapshot};
 use pace::{Haste, Order, Pace, Situation};
 use pipeline::{Load, Pipeline};
 use std::sync::Arc;
@@ -151,14 +151,17 @@ impl Flusher {
         Ok(())
     }
 
-    /// Tells the pool whether its volume has a budget: it cannot ask the scheduler,
-    /// under its lock, for each page.
+    /// Tells the pool whether its volume has a budget, and the log whether it takes
+    /// writes from others: they cannot ask the scheduler, under its lock, for each
+    /// page and each commit.
     fn ask_of_volume(&mut self) {
         let now = self.begin.elapsed();
         if now.saturating_sub(self.learned) >= LEARNED_APART {
             self.learned = now;
             let pool = &self.core.pool;
             pool.set_budgeted(pool.files.are_budgeted());
+            let log = &self.core.log;
+            log.set_scarce(is_short_of_transfers(&log.device().snapshot()));
         }
     }
 
@@ -289,6 +292,15 @@ impl Flusher {
         }
         Ok(())
     }
+}
+
+/// Whether what nobody waits for could use a transfer less of others': the device
+/// has a budget of them, and something waits for it.
+fn is_short_of_transfers(device: &Snapshot) -> bool {
+    let limit = device.window.rate_limit;
+    let counts_transfers = limit.is_some_and(|limit| limit.unit == RateUnit::Transfers);
+    let waiting = &device.queued[Level::Prefetch.index()..];
+    counts_transfers && waiting.iter().any(|&queued| queued > 0)
 }
 
 /// Tells that the flusher has ended.

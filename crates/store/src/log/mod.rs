@@ -4,7 +4,9 @@
 //! and waits; while one thread writes, the others gather behind it, and the
 //! next write takes all of them: group commit without a timer. Who was written
 //! with the last group will mostly be back at once, so a group waits for a moment
-//! for those that were there the last time, and the last of them writes. The file is
+//! for those that were there the last time, and the last of them writes; where the
+//! volume has a budget of requests and others wait for it, for as long as a write
+//! takes and for others too (`gather`). The file is
 //! opened so that a write is durable when it returns, one system call; and once
 //! more without that, for [`Log::make_written`].
 //!
@@ -13,6 +15,7 @@
 //! latch; appending itself never waits for I/O.
 
 mod circle;
+mod gather;
 mod header;
 #[cfg(all(test, feature = "shuttle"))]
 mod model;
@@ -30,6 +33,7 @@ use crate::ids::Lsn;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, wait_briefly};
 use crate::waits::{WaitStatistics, Waits};
 use circle::{BLOCK, Circle};
+use gather::Gathering;
 use header::Header;
 use iolane::{Buffer, Device, File};
 use record::{HEAD, PAYLOAD_MAX};
@@ -153,8 +157,10 @@ struct State {
     /// Threads that wait for room: those in a hurry, and those that stand
     /// back.
     waiting: [usize; 2],
-    /// Who waits for others before it writes; it is in its group too.
-    gathering: Option<Arc<Waiter>>,
+    /// Who waits for others before it writes, which is in its group too, and how
+    /// many that had.
+    gathering: Option<(Arc<Waiter>, usize)>,
+    gathers: Gathering,
     /// A thread writes.
     writing: bool,
     /// Up to where the write that has begun goes.
@@ -214,6 +220,7 @@ impl Log {
                 ahead: Ahead::Writes,
                 waiting: [0; 2],
                 gathering: None,
+                gathers: Gathering::NEW,
                 writing: false,
                 writing_to: end.0,
                 turn: 0,
@@ -242,6 +249,12 @@ impl Log {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes whether each write takes one from others that wait for it. Then more
+    /// commits share one.
+    pub(crate) fn set_scarce(&self, is_scarce: bool) {
+        self.lock().gathers.set_scarce(is_scarce);
     }
 
     /// The device that its file lies on.

@@ -12,7 +12,7 @@ use shuttle::thread;
 const ORDERS: usize = 300;
 const COMMITS: usize = 2;
 
-fn run(threads: usize, fails: bool) {
+fn run(threads: usize, fails: bool, scarce: bool) {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let engine = Engine::new().unwrap();
     let path = directory.path().join("log");
@@ -24,6 +24,7 @@ fn run(threads: usize, fails: bool) {
                 .size(Log::file_bytes(CAPACITY_BYTES_MIN));
             let file = engine.open(&path, &options).unwrap();
             let log = Log::create(file, CAPACITY_BYTES_MIN, 1, Lsn(0), Level::Normal).unwrap();
+            log.set_scarce(scarce);
             let log = Arc::new(log);
             let committers: Vec<_> = (0..threads)
                 .map(|number| {
@@ -59,11 +60,13 @@ fn run(threads: usize, fails: bool) {
 /// Nobody waits for ever, and nobody goes on before its record is durable.
 #[test]
 fn shuttle_all_commit() {
-    run(3, false);
+    run(3, false, false);
+    run(3, false, true);
 }
 
 /// A log that fails tells everybody.
 #[test]
 fn shuttle_all_are_told_of_a_failure() {
-    run(3, true);
+    run(3, true, false);
+    run(3, true, true);
 }

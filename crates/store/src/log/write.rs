@@ -8,13 +8,7 @@ use crate::sync::{Arc, MutexGuard};
 use iolane::{Buffer, Level};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// Before it writes, a thread waits for others for at most this share of the
-/// last write's time ...
-const GATHER_SHARE: u32 = 4;
-/// ... and no longer than this.
-const GATHER_MAX: Duration = Duration::from_micros(50);
+use std::time::Instant;
 
 /// When so much has gathered, it is written before anybody waits for it: then
 /// the commit of a large transaction has only its rest to write.
@@ -122,7 +116,7 @@ impl Log {
                 let next = usize::from(lsn.0 > state.writing_to);
                 let place = (state.turn + next) % 2;
                 join(state, place).wait();
-            } else if state.groups[state.turn].len() + 1 >= state.committers {
+            } else if state.groups[state.turn].len() + 1 >= state.gathers.enough(state.committers) {
                 self.write_staged(state, reach);
             } else if state.gathering.is_some() {
                 let place = state.turn;
@@ -142,17 +136,19 @@ impl Log {
     /// they do not come.
     fn gather(&self, mut state: MutexGuard<'_, State>, reach: Reach) {
         let place = state.turn;
-        let patience = GATHER_MAX.min(state.write_time / GATHER_SHARE);
+        let patience = state.gathers.patience(state.write_time);
         let waiter = Arc::new(Waiter::default());
-        state.gathering = Some(Arc::clone(&waiter));
         state.groups[place].push(Arc::clone(&waiter));
+        let present = state.groups[place].len();
+        state.gathering = Some((Arc::clone(&waiter), present));
         drop(state);
         if waiter.wait_briefly(patience) {
             return;
         }
         let mut state = self.lock();
         let is_mine = |other: &Arc<Waiter>| Arc::ptr_eq(other, &waiter);
-        if !state.gathering.as_ref().is_some_and(is_mine) || state.failed.is_some() {
+        let is_due = matches!(&state.gathering, Some((first, _)) if is_mine(first));
+        if !is_due || state.failed.is_some() {
             // Another writes for all who are in the group.
             drop(state);
             waiter.wait();
@@ -175,7 +171,13 @@ impl Log {
         }
         writer[..length].copy_from_slice(&state.staged[..length]);
         writer[length..padded].fill(0);
-        state.gathering = None;
+        // And this thread, which is in no group.
+        let committing = state.groups[state.turn].len() + 1;
+        let came = state
+            .gathering
+            .take()
+            .map(|(_, present)| committing.saturating_sub(present));
+        state.gathers.wrote(came);
         state.writing = true;
         state.writing_to = from + length as u64;
         drop(state);
