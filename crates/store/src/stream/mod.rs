@@ -158,23 +158,25 @@ pub(crate) struct PageStream<'p, S> {
 
 impl<'p, S: Source> PageStream<'p, S> {
     pub(crate) fn new(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
-        Self::begin(ahead, role, begin, source, Part::Own)
+        Self::begin(ahead, role, Distance::new(begin), source, Part::Own)
     }
 
     /// One that names to another stream what that needs to go on. If it took as
     /// much as that, a range of an index would have half of what is its due.
     pub(crate) fn within(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
-        Self::begin(ahead, role, begin, source, Part::Within)
+        Self::begin(ahead, role, Distance::new(begin), source, Part::Within)
     }
 
-    /// One that begins before its consumer does, and reads on for another.
-    pub(crate) fn beyond(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
-        let mut stream = Self::begin(ahead, role, begin, source, Part::Beyond);
+    /// One that goes on where another ended, begins before its consumer does, and
+    /// reads on for the next: as far ahead as the other, which has read the first of
+    /// its pages.
+    pub(crate) fn beyond(ahead: ReadAhead<'p>, role: Role, distance: Distance, source: S) -> Self {
+        let mut stream = Self::begin(ahead, role, distance, source, Part::Beyond);
         stream.top_up(None);
         stream
     }
 
-    fn begin(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S, part: Part) -> Self {
+    fn begin(ahead: ReadAhead<'p>, role: Role, distance: Distance, source: S, part: Part) -> Self {
         ahead.0.streams.begin(role, part == Part::Within);
         PageStream {
             ahead,
@@ -184,7 +186,7 @@ impl<'p, S: Source> PageStream<'p, S> {
             ended: false,
             known: VecDeque::new(),
             window: VecDeque::new(),
-            distance: Distance::new(begin),
+            distance,
             pace: Pace::NEW,
             reads: 0,
             next: Next::default(),
@@ -361,7 +363,7 @@ impl<S> PageStream<'_, S> {
         }
         let count = self.window.len().min(self.ahead.left_max());
         self.ahead.0.pool.release(self.window.drain(..count));
-        self.ahead.0.streams.trails.leave(trail);
+        self.ahead.0.streams.trails.leave(trail, self.distance);
     }
 }
 

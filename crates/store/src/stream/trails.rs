@@ -1,6 +1,7 @@
 //! Ranges that go on where another ended, as when a table is changed some
 //! thousand rows at a time.
 
+use super::distance::Distance;
 use crate::ids::PageId;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -16,38 +17,39 @@ pub(crate) struct Trail {
     pub(super) end: Vec<u8>,
 }
 
-/// Ends of the last ranges that had to be read, the latest one last.
+/// Ends of the last ranges that had to be read, the latest one last, and how far
+/// ahead each was read.
 #[derive(Default)]
 pub(crate) struct Trails {
-    trails: Mutex<VecDeque<Trail>>,
+    trails: Mutex<VecDeque<(Trail, Distance)>>,
     /// How many there are: where all is in memory there are none, and threads do
     /// not meet here.
     count: AtomicUsize,
 }
 
 impl Trails {
-    pub(super) fn leave(&self, trail: Trail) {
+    pub(super) fn leave(&self, trail: Trail, distance: Distance) {
         let mut trails = self.trails.lock();
-        trails.retain(|other| *other != trail);
+        trails.retain(|(other, _)| *other != trail);
         if trails.len() == TRAILS_MAX {
             trails.pop_front();
         }
-        trails.push_back(trail);
+        trails.push_back((trail, distance));
         self.count.store(trails.len(), Ordering::Relaxed);
     }
 
-    /// Whether a range that begins with `from` goes on behind one of these. Only
-    /// one does.
-    pub(super) fn follow(&self, root: PageId, from: &[u8]) -> bool {
+    /// How far ahead is read of a range that begins with `from`, if it goes on behind
+    /// one of these: as far as of that. Only one does.
+    pub(super) fn follow(&self, root: PageId, from: &[u8]) -> Option<Distance> {
         if self.count.load(Ordering::Relaxed) == 0 {
-            return false;
+            return None;
         }
         let mut trails = self.trails.lock();
         let mut all = trails.iter();
-        let found = all.position(|trail| trail.root == root && trail.end == from);
+        let found = all.position(|(trail, _)| trail.root == root && trail.end == from);
         let found = found.and_then(|at| trails.remove(at));
         self.count.store(trails.len(), Ordering::Relaxed);
-        found.is_some()
+        found.map(|(_, distance)| distance)
     }
 }
 
@@ -61,17 +63,18 @@ mod tests {
         let root = PageId::new(3, 4);
         for number in 0..=TRAILS_MAX as u8 {
             let end = vec![number];
-            trails.leave(Trail { root, end });
+            trails.leave(Trail { root, end }, Distance::new(number.into()));
         }
-        assert!(!trails.follow(root, &[0]));
-        assert!(!trails.follow(PageId::new(3, 5), &[1]));
-        assert!(trails.follow(root, &[1]));
-        assert!(!trails.follow(root, &[1]));
+        assert_eq!(trails.follow(root, &[0]), None);
+        assert_eq!(trails.follow(PageId::new(3, 5), &[1]), None);
+        assert_eq!(trails.follow(root, &[1]), Some(Distance::new(1)));
+        assert_eq!(trails.follow(root, &[1]), None);
         // Of two that end there one stays, the later one.
         for end in [2, 2, 3] {
             let end = vec![end];
-            trails.leave(Trail { root, end });
+            trails.leave(Trail { root, end }, Distance::new(9));
         }
-        assert_eq!(trails.trails.lock().len(), TRAILS_MAX - 1);
+        assert_eq!(trails.follow(root, &[2]), Some(Distance::new(9)));
+        assert_eq!(trails.trails.lock().len(), TRAILS_MAX - 2);
     }
 }
