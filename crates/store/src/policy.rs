@@ -187,14 +187,42 @@ impl IoPolicy {
         self.level(role) > self.level(Role::Read)
     }
 
-    /// And for frames and room in the log? Purge makes room.
+    /// And for frames and room in the log? Purge makes room. Where the flusher
+    /// writes for those only who wait, or once a second, nothing would come of it:
+    /// each page of a scan would take as long as its patience.
     pub(crate) fn stands_back(&self, role: Role) -> bool {
-        role != Role::Purge && self.waits_quietly(role)
+        self.preflush == Preflush::Steady && role != Role::Purge && self.waits_quietly(role)
     }
 }
 
 impl Default for IoPolicy {
     fn default() -> IoPolicy {
         IoPolicy::AGGRESSIVE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_stands_back_has_a_flusher_that_writes_meanwhile() {
+        let aggressive = IoPolicy::AGGRESSIVE;
+        assert!(aggressive.stands_back(Role::Scan));
+        assert!(!aggressive.stands_back(Role::Purge));
+        assert!(!aggressive.stands_back(Role::Read));
+        let all_alike = IoPolicy {
+            priorities: false,
+            ..aggressive
+        };
+        assert!(!all_alike.stands_back(Role::Scan));
+        for preflush in [Preflush::Idle, Preflush::Steps] {
+            let policy = IoPolicy {
+                preflush,
+                ..aggressive
+            };
+            assert!(policy.waits_quietly(Role::Scan));
+            assert!(!policy.stands_back(Role::Scan), "{preflush:?}");
+        }
     }
 }

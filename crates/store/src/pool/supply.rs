@@ -11,7 +11,6 @@ use super::replacement::Attempt;
 use super::table::Entry;
 use super::{Pool, count};
 use crate::access::PagesError;
-use crate::policy::Preflush;
 use crate::stream::acting;
 use crate::waits::{WaitStatistics, Waits};
 use parking_lot::{Condvar, Mutex};
@@ -154,9 +153,7 @@ impl Pool {
 
     /// Whether this thread stands back behind what writes pages.
     fn is_behind(&self) -> bool {
-        let policy = &self.files.policy;
-        // The others write when the pool is full of changes, not before.
-        policy.preflush == Preflush::Steady && policy.stands_back(acting())
+        self.files.policy.stands_back(acting())
     }
 
     fn is_budgeted(&self) -> bool {
@@ -173,14 +170,14 @@ impl Pool {
         debug_assert!(wanted <= self.take_max());
         self.hold_back_while(READ_WAIT_MAX, || self.may_not_read());
         // Until then it hurries nobody and leaves the last free frames.
-        let stands_back = || self.files.policy.stands_back(acting());
-        let mut patient_until = stands_back().then(|| Instant::now() + PATIENCE_BEHIND);
+        let mut patient_until = self.is_behind().then(|| Instant::now() + PATIENCE_BEHIND);
         let mut since = None;
         let taken = loop {
             if let Err(error) = self.failure.check() {
                 break Err(error);
             }
-            patient_until = patient_until.filter(|until| Instant::now() < *until && stands_back());
+            patient_until =
+                patient_until.filter(|until| Instant::now() < *until && self.is_behind());
             let spare = patient_until.map_or(0, |_| self.supply.low / 2);
             if let Some(frames) = self.try_take(wanted, spare) {
                 break Ok(frames);
