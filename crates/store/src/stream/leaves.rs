@@ -123,12 +123,12 @@ impl<'p, P: Pages> LeafAhead<'p, P> {
     ) -> LeafAhead<'p, P> {
         let mut this = LeafAhead::new(pages, role, BEGIN_EXTENTS);
         if let (Some((ahead, ..)), Bound::Included(from)) = (this.whom, lower)
-            && let Some(distance) = ahead.0.streams.trails.follow(tree.root, from)
+            && let Some(course) = ahead.0.streams.trails.follow(tree.root, from)
         {
             let leaves = |upper| tree.leaves(lower, upper, Direction::Forward);
             this.end = leaves(upper).trail();
             let source = LeafSource::new(pages, leaves(Bound::Unbounded));
-            let stream = PageStream::beyond(ahead, role, distance, source);
+            let stream = PageStream::beyond(ahead, role, course, source);
             this.stream = Some(Box::new(stream));
         }
         this

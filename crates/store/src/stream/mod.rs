@@ -40,7 +40,7 @@ pub(crate) use leaves::LeafAhead;
 pub(crate) use offered::Offered;
 pub use share::StreamStatistics;
 pub(crate) use share::Streams;
-use trails::Trail;
+use trails::{Course, Trail};
 
 use crate::core::Core;
 use crate::ids::{EXTENT_PAGES, PageId};
@@ -69,6 +69,10 @@ const WITHIN_SHARE: usize = 8;
 /// Part of the frames that pages may take which a stream leaves behind: they are
 /// in the replacement's small queue, a tenth of all, with those of others.
 const LEFT_SHARE: usize = 32;
+
+/// Pages that ranges which go on behind each other find in memory before they are
+/// looked for no more: more than any of them is ahead.
+const UNREAD_MAX: u32 = 2 * share::OUTSTANDING_MAX as u32;
 
 /// The part of an open store that reads ahead.
 #[derive(Clone, Copy)]
@@ -151,7 +155,9 @@ pub(crate) struct PageStream<'p, S> {
     distance: Distance,
     pace: Pace,
     /// Pages that it began to read.
-    reads: usize,
+    reads: u32,
+    /// Pages that its consumer, and those before it, passed since one had to be read.
+    unread: u32,
     /// Reused.
     next: Next,
 }
@@ -168,10 +174,10 @@ impl<'p, S: Source> PageStream<'p, S> {
     }
 
     /// One that goes on where another ended, begins before its consumer does, and
-    /// reads on for the next: as far ahead as the other, which has read the first of
-    /// its pages.
-    pub(crate) fn beyond(ahead: ReadAhead<'p>, role: Role, distance: Distance, source: S) -> Self {
-        let mut stream = Self::begin(ahead, role, distance, source, Part::Beyond);
+    /// reads on for the next: as the other, which has read the first of its pages.
+    pub(crate) fn beyond(ahead: ReadAhead<'p>, role: Role, course: Course, source: S) -> Self {
+        let mut stream = Self::begin(ahead, role, course.distance, source, Part::Beyond);
+        stream.unread = course.unread;
         stream.top_up(None);
         stream
     }
@@ -189,6 +195,7 @@ impl<'p, S: Source> PageStream<'p, S> {
             distance,
             pace: Pace::NEW,
             reads: 0,
+            unread: 0,
             next: Next::default(),
         }
     }
@@ -211,7 +218,7 @@ impl<'p, S: Source> PageStream<'p, S> {
     /// The consumer has what it wanted of the first page of the window.
     fn leaves_behind(&mut self) {
         let pool = &self.ahead.0.pool;
-        let leaves = if self.reads > pool.passing_pages() {
+        let leaves = if self.reads as usize > pool.passing_pages() {
             Leaves::First
         } else {
             Leaves::InTurn
@@ -236,6 +243,7 @@ impl<'p, S: Source> PageStream<'p, S> {
 
     /// The consumer has come farther.
     pub(crate) fn passed(&mut self) {
+        self.unread = self.unread.saturating_add(1);
         self.distance.passed();
         self.top_up(None);
     }
@@ -254,12 +262,17 @@ impl<'p, S: Source> PageStream<'p, S> {
 
     fn limit(&self) -> usize {
         let space = self.window.back().map(|(id, _)| id.space);
-        let pool = &self.ahead.0.pool;
-        let limit = self
-            .ahead
-            .0
+        // As far in each of the ranges that go on behind each other: where one has read
+        // farther, those behind it find all in memory until it is used up, and then all
+        // is read at once, while nothing is written.
+        let pace = match self.part {
+            Part::Own | Part::Within => self.pace,
+            Part::Beyond => Pace::NEW,
+        };
+        let ahead = &self.ahead.0;
+        let limit = ahead
             .streams
-            .limit(pool, self.role_now(), self.pace, space);
+            .limit(&ahead.pool, self.role_now(), pace, space);
         let limit = match self.part {
             Part::Own => limit,
             Part::Within => limit / WITHIN_SHARE,
@@ -336,10 +349,16 @@ impl<'p, S: Source> PageStream<'p, S> {
         let pool = &self.ahead.0.pool;
         let role = self.role_now();
         let ids = &self.known.make_contiguous()[..wanted];
+        let held = self.window.len();
         let begun = pool.prefetch(ids, role, Some(&mut self.window));
-        self.pace.asked_for(&ids[..begun.looked_at], Instant::now());
+        let asked_for = self.window.range(held..);
+        let read = asked_for.filter_map(|(id, reading)| reading.as_ref().map(|_| *id));
+        self.pace.asked_for(read, Instant::now());
         self.known.drain(..begun.looked_at);
-        self.reads += begun.reads;
+        if begun.reads > 0 {
+            self.unread = 0;
+            self.reads = self.reads.saturating_add(begun.reads as u32);
+        }
         self.ahead.0.streams.read(self.role, begun.reads);
         self.ahead.0.streams.reached(self.role, self.window.len());
     }
@@ -356,14 +375,19 @@ fn batch(distance: usize) -> usize {
 impl<S> PageStream<'_, S> {
     /// Its consumer is through, but another may go on from `trail`: what it has
     /// asked for stays, as much as the replacement keeps of pages that nobody
-    /// holds. Unless it went on from another and found all in memory.
+    /// holds. Unless all has been in memory for a while: that of a few ranges is,
+    /// where one of them has read farther ahead than those behind it.
     fn leave(&mut self, trail: Trail) {
-        if self.part == Part::Beyond && self.reads == 0 {
+        if self.unread > UNREAD_MAX {
             return;
         }
         let count = self.window.len().min(self.ahead.left_max());
         self.ahead.0.pool.release(self.window.drain(..count));
-        self.ahead.0.streams.trails.leave(trail, self.distance);
+        let course = Course {
+            distance: self.distance,
+            unread: self.unread,
+        };
+        self.ahead.0.streams.trails.leave(trail, course);
     }
 }
 

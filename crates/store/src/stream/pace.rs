@@ -38,15 +38,18 @@ impl Pace {
         self.pages_per_quick_read.map(|pages| pages.get() as usize)
     }
 
-    /// These were asked for, as others before had come.
-    pub(crate) fn asked_for(&mut self, pages: &[PageId], now: Instant) {
+    /// These had to be read, as others before had come: the first ones say nothing.
+    pub(crate) fn asked_for(&mut self, pages: impl IntoIterator<Item = PageId>, now: Instant) {
+        let first = self.since.is_none();
         let since = *self.since.get_or_insert(now);
-        for &page in pages {
+        for page in pages {
             let follows = self.last.is_some_and(|last| are_neighbours(last, page));
-            self.reads += u32::from(!follows);
             self.last = Some(page);
+            if !first {
+                self.reads += u32::from(!follows);
+                self.pages += 1;
+            }
         }
-        self.pages += pages.len() as u32;
         if self.pages >= PAGES {
             let took = now.duration_since(since).max(Duration::from_nanos(1));
             let quick = f64::from(self.reads) > QUICK_PER_SECOND * took.as_secs_f64();
@@ -78,7 +81,7 @@ mod tests {
                     PageId { space: 1, page }
                 })
                 .collect();
-            pace.asked_for(&pages, now);
+            pace.asked_for(pages, now);
             now += step;
         }
         pace.pages_per_quick_read()
@@ -93,6 +96,11 @@ mod tests {
         assert_eq!(after(64, Duration::from_millis(1)), None);
         // A disk with heads.
         assert_eq!(after(1, Duration::from_millis(100)), None);
+        // All at once, before any has come.
+        let mut pace = Pace::NEW;
+        let scattered = (0..2 * PAGES).map(|at| PageId::new(1, 3 * at));
+        pace.asked_for(scattered, Instant::now());
+        assert_eq!(pace.pages_per_quick_read(), None);
         assert_eq!(Pace::NEW.pages_per_quick_read(), None);
     }
 }

@@ -32,7 +32,7 @@ const WINDOWS_QUICK: usize = 2;
 const OUTSTANDING_QUICK_MIN: usize = 384;
 /// More than the window of any device times [`WINDOWS`], and fewer than may
 /// queue in the engine on one level: a stream never waits for room there.
-const OUTSTANDING_MAX: usize = 2048;
+pub(super) const OUTSTANDING_MAX: usize = 2048;
 
 /// What the streams of one role did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

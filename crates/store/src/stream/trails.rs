@@ -17,30 +17,38 @@ pub(crate) struct Trail {
     pub(super) end: Vec<u8>,
 }
 
-/// Ends of the last ranges that had to be read, the latest one last, and how far
-/// ahead each was read.
+/// How a range was read, for the one that goes on behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Course {
+    /// How far ahead.
+    pub(super) distance: Distance,
+    /// Pages passed, also in those before it, since one had to be read.
+    pub(super) unread: u32,
+}
+
+/// Ends of the last ranges that had to be read, the latest one last, and how.
 #[derive(Default)]
 pub(crate) struct Trails {
-    trails: Mutex<VecDeque<(Trail, Distance)>>,
+    trails: Mutex<VecDeque<(Trail, Course)>>,
     /// How many there are: where all is in memory there are none, and threads do
     /// not meet here.
     count: AtomicUsize,
 }
 
 impl Trails {
-    pub(super) fn leave(&self, trail: Trail, distance: Distance) {
+    pub(super) fn leave(&self, trail: Trail, course: Course) {
         let mut trails = self.trails.lock();
         trails.retain(|(other, _)| *other != trail);
         if trails.len() == TRAILS_MAX {
             trails.pop_front();
         }
-        trails.push_back((trail, distance));
+        trails.push_back((trail, course));
         self.count.store(trails.len(), Ordering::Relaxed);
     }
 
-    /// How far ahead is read of a range that begins with `from`, if it goes on behind
-    /// one of these: as far as of that. Only one does.
-    pub(super) fn follow(&self, root: PageId, from: &[u8]) -> Option<Distance> {
+    /// How a range that begins with `from` is read, if it goes on behind one of these:
+    /// as that was. Only one does.
+    pub(super) fn follow(&self, root: PageId, from: &[u8]) -> Option<Course> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -49,7 +57,7 @@ impl Trails {
         let found = all.position(|(trail, _)| trail.root == root && trail.end == from);
         let found = found.and_then(|at| trails.remove(at));
         self.count.store(trails.len(), Ordering::Relaxed);
-        found.map(|(_, distance)| distance)
+        found.map(|(_, course)| course)
     }
 }
 
@@ -57,24 +65,31 @@ impl Trails {
 mod tests {
     use super::*;
 
+    fn course(pages: usize) -> Course {
+        Course {
+            distance: Distance::new(pages),
+            unread: 0,
+        }
+    }
+
     #[test]
     fn a_trail_is_followed_once_and_the_oldest_are_forgotten() {
         let trails = Trails::default();
         let root = PageId::new(3, 4);
         for number in 0..=TRAILS_MAX as u8 {
             let end = vec![number];
-            trails.leave(Trail { root, end }, Distance::new(number.into()));
+            trails.leave(Trail { root, end }, course(number.into()));
         }
         assert_eq!(trails.follow(root, &[0]), None);
         assert_eq!(trails.follow(PageId::new(3, 5), &[1]), None);
-        assert_eq!(trails.follow(root, &[1]), Some(Distance::new(1)));
+        assert_eq!(trails.follow(root, &[1]), Some(course(1)));
         assert_eq!(trails.follow(root, &[1]), None);
         // Of two that end there one stays, the later one.
         for end in [2, 2, 3] {
             let end = vec![end];
-            trails.leave(Trail { root, end }, Distance::new(9));
+            trails.leave(Trail { root, end }, course(9));
         }
-        assert_eq!(trails.follow(root, &[2]), Some(Distance::new(9)));
+        assert_eq!(trails.follow(root, &[2]), Some(course(9)));
         assert_eq!(trails.trails.lock().len(), TRAILS_MAX - 2);
     }
 }
