@@ -70,9 +70,10 @@ const WITHIN_SHARE: usize = 8;
 /// in the replacement's small queue, a tenth of all, with those of others.
 const LEFT_SHARE: usize = 32;
 
-/// Pages that ranges which go on behind each other find in memory before they are
-/// looked for no more: more than any of them is ahead.
-const UNREAD_MAX: u32 = 2 * share::OUTSTANDING_MAX as u32;
+/// Pages that ranges which go on behind each other find in memory before their next
+/// ones are looked for no more, which each of them pays for: as many as one that has
+/// read farther than those behind it may have left them.
+const UNREAD_MAX: u32 = share::OUTSTANDING_MIN as u32;
 
 /// The part of an open store that reads ahead.
 #[derive(Clone, Copy)]

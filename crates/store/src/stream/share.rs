@@ -23,7 +23,7 @@ const WINDOWS: usize = 4;
 /// tells of all at once when it has done all has as many in a round as a consumer
 /// has asked for while it went through the round before: with four, neither is
 /// busy for much more than half of the time.
-const OUTSTANDING_MIN: usize = 16 * EXTENT_PAGES as usize;
+pub(super) const OUTSTANDING_MIN: usize = 16 * EXTENT_PAGES as usize;
 /// The same where reads of a page or a few come faster than from any disk with
 /// heads, which finds the nearest among them. Read into 2 MiB again and again, a
 /// virtio disk gave 70 to 77 thousand pages a second, into 8 MiB 63 to 70, and into 16 MiB
@@ -32,7 +32,7 @@ const WINDOWS_QUICK: usize = 2;
 const OUTSTANDING_QUICK_MIN: usize = 384;
 /// More than the window of any device times [`WINDOWS`], and fewer than may
 /// queue in the engine on one level: a stream never waits for room there.
-pub(super) const OUTSTANDING_MAX: usize = 2048;
+const OUTSTANDING_MAX: usize = 2048;
 
 /// What the streams of one role did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
