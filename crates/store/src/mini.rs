@@ -13,7 +13,6 @@ use crate::page::{Op, header};
 use crate::pool::ExclusivePage;
 use crate::space::Space;
 use crate::space::layout::{self, Extent, GROUP_EXTENTS, OWNER_NONE, OWNER_SHARED, SegmentEntry};
-use crate::stream::acting;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -136,10 +135,9 @@ impl<'a> Mini<'a> {
         let core = self.core;
         core.pool.failure.check()?;
         core.pool.hold_back();
-        let stands_back = core.pool.files.policy.stands_back(acting());
         let room = core
             .log
-            .reserve(self.payload_max, stands_back)
+            .reserve(self.payload_max, core.pool.is_behind())
             .map_err(|error| core.log_failed(error))?;
         self.room = Some(room);
         if frames > 0 {

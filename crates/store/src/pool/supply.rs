@@ -152,7 +152,7 @@ impl Pool {
     }
 
     /// Whether this thread stands back behind what writes pages.
-    fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.files.policy.stands_back(acting())
     }
 

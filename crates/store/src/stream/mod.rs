@@ -46,7 +46,6 @@ use crate::core::Core;
 use crate::ids::{EXTENT_PAGES, PageId};
 use crate::policy::{IoPolicy, Role};
 use crate::pool::{Awaited, Leaves};
-use distance::Distance;
 use pace::Pace;
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -153,37 +152,34 @@ pub(crate) struct PageStream<'p, S> {
     known: VecDeque<PageId>,
     /// Asked for, and the consumer has not come there.
     window: VecDeque<Awaited>,
-    distance: Distance,
+    course: Course,
     pace: Pace,
     /// Pages that it began to read.
     reads: u32,
-    /// Pages that its consumer, and those before it, passed since one had to be read.
-    unread: u32,
     /// Reused.
     next: Next,
 }
 
 impl<'p, S: Source> PageStream<'p, S> {
     pub(crate) fn new(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
-        Self::begin(ahead, role, Distance::new(begin), source, Part::Own)
+        Self::begin(ahead, role, Course::new(begin), source, Part::Own)
     }
 
     /// One that names to another stream what that needs to go on. If it took as
     /// much as that, a range of an index would have half of what is its due.
     pub(crate) fn within(ahead: ReadAhead<'p>, role: Role, begin: usize, source: S) -> Self {
-        Self::begin(ahead, role, Distance::new(begin), source, Part::Within)
+        Self::begin(ahead, role, Course::new(begin), source, Part::Within)
     }
 
     /// One that goes on where another ended, begins before its consumer does, and
     /// reads on for the next: as the other, which has read the first of its pages.
     pub(crate) fn beyond(ahead: ReadAhead<'p>, role: Role, course: Course, source: S) -> Self {
-        let mut stream = Self::begin(ahead, role, course.distance, source, Part::Beyond);
-        stream.unread = course.unread;
+        let mut stream = Self::begin(ahead, role, course, source, Part::Beyond);
         stream.top_up(None);
         stream
     }
 
-    fn begin(ahead: ReadAhead<'p>, role: Role, distance: Distance, source: S, part: Part) -> Self {
+    fn begin(ahead: ReadAhead<'p>, role: Role, course: Course, source: S, part: Part) -> Self {
         ahead.0.streams.begin(role, part == Part::Within);
         PageStream {
             ahead,
@@ -193,10 +189,9 @@ impl<'p, S: Source> PageStream<'p, S> {
             ended: false,
             known: VecDeque::new(),
             window: VecDeque::new(),
-            distance,
+            course,
             pace: Pace::NEW,
             reads: 0,
-            unread: 0,
             next: Next::default(),
         }
     }
@@ -244,8 +239,8 @@ impl<'p, S: Source> PageStream<'p, S> {
 
     /// The consumer has come farther.
     pub(crate) fn passed(&mut self) {
-        self.unread = self.unread.saturating_add(1);
-        self.distance.passed();
+        self.course.unread = self.course.unread.saturating_add(1);
+        self.course.distance.passed();
         self.top_up(None);
     }
 
@@ -255,7 +250,7 @@ impl<'p, S: Source> PageStream<'p, S> {
         acting::waits_ahead();
         if self.window.iter().any(|(id, _)| *id == page) {
             let limit = self.limit();
-            self.distance.waited(limit);
+            self.course.distance.waited(limit);
             self.ahead.0.streams.waited(self.role);
         }
         self.top_up(Some(page));
@@ -285,11 +280,11 @@ impl<'p, S: Source> PageStream<'p, S> {
     /// Asks for more pages when a good part of the distance is used up. What
     /// the consumer reads by itself is left to it.
     fn top_up(&mut self, but: Option<PageId>) {
-        let full = self.distance.pages(usize::MAX);
+        let full = self.course.distance.pages(usize::MAX);
         if self.window.len() + batch(full) > full || self.is_through() {
             return;
         }
-        let distance = self.distance.pages(self.limit());
+        let distance = self.course.distance.pages(self.limit());
         if self.window.len() + batch(distance) > distance {
             return;
         }
@@ -357,7 +352,7 @@ impl<'p, S: Source> PageStream<'p, S> {
         self.pace.asked_for(read, Instant::now());
         self.known.drain(..begun.looked_at);
         if begun.reads > 0 {
-            self.unread = 0;
+            self.course.unread = 0;
             self.reads = self.reads.saturating_add(begun.reads as u32);
         }
         self.ahead.0.streams.read(self.role, begun.reads);
@@ -379,16 +374,12 @@ impl<S> PageStream<'_, S> {
     /// holds. Unless all has been in memory for a while: that of a few ranges is,
     /// where one of them has read farther ahead than those behind it.
     fn leave(&mut self, trail: Trail) {
-        if self.unread > UNREAD_MAX {
+        if self.course.unread > UNREAD_MAX {
             return;
         }
         let count = self.window.len().min(self.ahead.left_max());
         self.ahead.0.pool.release(self.window.drain(..count));
-        let course = Course {
-            distance: self.distance,
-            unread: self.unread,
-        };
-        self.ahead.0.streams.trails.leave(trail, course);
+        self.ahead.0.streams.trails.leave(trail, self.course);
     }
 }
 

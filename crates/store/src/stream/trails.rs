@@ -17,13 +17,23 @@ pub(crate) struct Trail {
     pub(super) end: Vec<u8>,
 }
 
-/// How a range was read, for the one that goes on behind it.
+/// How a stream reads, which a range hands on to the one that goes on behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Course {
     /// How far ahead.
     pub(super) distance: Distance,
     /// Pages passed, also in those before it, since one had to be read.
     pub(super) unread: u32,
+}
+
+impl Course {
+    /// Of one that begins `begin` pages ahead.
+    pub(super) fn new(begin: usize) -> Course {
+        Course {
+            distance: Distance::new(begin),
+            unread: 0,
+        }
+    }
 }
 
 /// Ends of the last ranges that had to be read, the latest one last, and how.
@@ -65,31 +75,24 @@ impl Trails {
 mod tests {
     use super::*;
 
-    fn course(pages: usize) -> Course {
-        Course {
-            distance: Distance::new(pages),
-            unread: 0,
-        }
-    }
-
     #[test]
     fn a_trail_is_followed_once_and_the_oldest_are_forgotten() {
         let trails = Trails::default();
         let root = PageId::new(3, 4);
         for number in 0..=TRAILS_MAX as u8 {
             let end = vec![number];
-            trails.leave(Trail { root, end }, course(number.into()));
+            trails.leave(Trail { root, end }, Course::new(number.into()));
         }
         assert_eq!(trails.follow(root, &[0]), None);
         assert_eq!(trails.follow(PageId::new(3, 5), &[1]), None);
-        assert_eq!(trails.follow(root, &[1]), Some(course(1)));
+        assert_eq!(trails.follow(root, &[1]), Some(Course::new(1)));
         assert_eq!(trails.follow(root, &[1]), None);
         // Of two that end there one stays, the later one.
         for end in [2, 2, 3] {
             let end = vec![end];
-            trails.leave(Trail { root, end }, course(9));
+            trails.leave(Trail { root, end }, Course::new(9));
         }
-        assert_eq!(trails.follow(root, &[2]), Some(course(9)));
+        assert_eq!(trails.follow(root, &[2]), Some(Course::new(9)));
         assert_eq!(trails.trails.lock().len(), TRAILS_MAX - 2);
     }
 }
