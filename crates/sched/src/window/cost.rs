@@ -22,6 +22,12 @@ const EQUAL_BYTES_START: f64 = 16_384.0;
 const EQUAL_BYTES_MIN: f64 = 2_048.0;
 const EQUAL_BYTES_MAX: f64 = 4_194_304.0;
 
+/// Cost of a transfer of `bytes` where moving `equal_bytes` costs as much as the
+/// rest.
+pub(super) fn of(bytes: u32, equal_bytes: f64) -> f64 {
+    (equal_bytes + f64::from(bytes)) / (equal_bytes + UNIT_BYTES) * UNIT
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct CostModel {
     equal_bytes: f64,
@@ -40,9 +46,7 @@ impl CostModel {
 
     /// Cost of a transfer of `bytes`, at least 1.
     pub(crate) fn cost(&self, bytes: u32) -> u64 {
-        let relative =
-            (self.equal_bytes + f64::from(bytes)) / (self.equal_bytes + UNIT_BYTES) * UNIT;
-        (relative as u64).max(1)
+        (of(bytes, self.equal_bytes) as u64).max(1)
     }
 
     /// Learns from an epoch in which the lower levels used the whole window.

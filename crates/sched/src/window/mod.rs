@@ -15,6 +15,7 @@ mod head;
 mod knee;
 mod line;
 mod pace;
+mod presumed;
 mod shortest;
 mod stalls;
 mod unflushed;
@@ -278,9 +279,18 @@ impl Learned {
 
     fn advance(&mut self, now_ns: u64) {
         self.unflushed.advance(now_ns);
+        let was_paced = self.stalls.pace().is_some();
         self.stalls.advance(now_ns);
+        self.look_for_end(was_paced);
         if let Some(pace) = self.even.pace_mut() {
             pace.fill(now_ns);
+        }
+    }
+
+    /// Where there is no budget that runs empty any more, a head is what it was.
+    fn look_for_end(&mut self, was_paced: bool) {
+        if was_paced && self.stalls.pace().is_none() && self.head.is_some() {
+            self.unflushed.presume_head();
         }
     }
 
@@ -327,7 +337,7 @@ impl Learned {
         } else {
             match request.kind {
                 Kind::Write if urgent => self.unflushed.urgent_sent(),
-                Kind::Write => self.unflushed.sent(cost as f64),
+                Kind::Write => self.unflushed.sent(cost, bytes),
                 _ => (),
             }
             None
@@ -371,16 +381,18 @@ impl Learned {
                 self.unflushed.urgent_settled();
             }
             None if sample.kind == Kind::Write => {
-                self.unflushed
-                    .settled(sample.cost as f64, latency_ns as u64);
+                let Sample { cost, bytes, .. } = *sample;
+                self.unflushed.settled(cost, bytes, latency_ns as u64);
             }
             None => (),
         }
         let service_ns = self.service_ns();
         let bytes = f64::from(sample.bytes);
         if bytes > 0.0 {
+            let was_paced = self.stalls.pace().is_some();
             self.stalls
                 .completed(now_ns, sample.dispatched_ns, bytes, service_ns);
+            self.look_for_end(was_paced);
         }
         if self.stalls.pace().is_some() {
             self.even.forget();

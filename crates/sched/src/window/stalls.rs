@@ -33,6 +33,9 @@ const AGREE_AMOUNT: f64 = 0.15;
 const STALLED_SHARE_MIN: f64 = 0.2;
 /// A period longer than this says nothing: the load paused.
 const PERIOD_NS_MAX: u64 = 2_000_000_000;
+/// Nor does one that may be a turn of a disk, whose full cache takes as many writes
+/// in each. The kernel's shortest is 20 ms.
+const PERIOD_NS_MIN: u64 = 15_000_000;
 /// A pace under which nothing stalls for this long is right. Longer than the
 /// stalls that [`PERIODS`] of the longest kind need to be recognised again, or
 /// rare pauses would lower the pace without end.
@@ -179,7 +182,7 @@ impl Stalls {
             return;
         };
         let few = period.bytes < TRANSFERS_MIN * period.largest_bytes;
-        if elapsed_ns > PERIOD_NS_MAX || few {
+        if !(PERIOD_NS_MIN..=PERIOD_NS_MAX).contains(&elapsed_ns) || few {
             self.seen = 0;
             return;
         }
@@ -253,5 +256,37 @@ impl Stalls {
         };
         self.recognised_ns = now_ns;
         self.lowered > LOWERED_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// So many transfers at once after each stall, so often a second.
+    fn after_stalls(period_ns: u64, transfers: u32) -> Option<RateUnit> {
+        let mut stalls = Stalls::default();
+        for period in 1..20 {
+            for _ in 0..transfers {
+                let dispatched_ns = (period - 1) * period_ns;
+                stalls.completed(period * period_ns, dispatched_ns, 16_384.0, 0);
+            }
+        }
+        stalls.pace().map(|pace| pace.limit().unit)
+    }
+
+    #[test]
+    fn a_budget_is_recognised() {
+        assert_eq!(after_stalls(20 * MS, 14), Some(RateUnit::Transfers));
+    }
+
+    /// A full cache takes as many writes in each.
+    #[test]
+    fn a_turn_of_a_disk_is_no_period_of_a_budget() {
+        for turn_ns in [6 * MS, 9_066_000, 11_111_000] {
+            assert_eq!(after_stalls(turn_ns, 14), None, "{turn_ns}");
+        }
     }
 }

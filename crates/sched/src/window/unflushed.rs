@@ -12,9 +12,10 @@
 //! by less than a write takes itself: a drive that was done with a write before it
 //! said so owes nothing; there a flush only waits its turn, for which the window
 //! is. A disk with a head begins with the line of the usual ones, until its flushes
-//! turn out to be much quicker.
+//! turn out to be much quicker; no line that does not rise denies it.
 
 use super::line::{Fit, Line};
+use super::presumed::Presumed;
 use super::shortest::Shortest;
 
 /// The line rises if it does by so many of its slope's standard errors.
@@ -47,16 +48,6 @@ const OLD_NS_MIN: f64 = 2_000_000.0;
 /// Nobody's flushes have come for so long: there are none to spare.
 const LINGERS_NS: u64 = 1_000_000_000;
 
-/// What a flush takes, and each small write before it, on a disk with a head: a
-/// turn, and with a short way to each of many half of one.
-const HEAD_OWN_NS: f64 = 8_000_000.0;
-const HEAD_WRITE_NS: f64 = 4_000_000.0;
-/// So many flushes that together take less than this part of what they would with
-/// nothing else to do are not those of such a disk: flash that a hypervisor calls
-/// rotational, or a controller whose cache survives a power cut.
-const PRESUMED_FLUSHES: u32 = 8;
-const PRESUMED_SHARE: f64 = 0.25;
-
 /// A volatile cache that a flush empties.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriteCache {
@@ -88,13 +79,6 @@ struct Rest {
     limited: bool,
 }
 
-/// What flushes that somebody waited for took.
-#[derive(Clone, Copy, Debug, Default)]
-struct Presumed {
-    flushes: u32,
-    took_ns: f64,
-}
-
 /// See the file's page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unflushed {
@@ -108,7 +92,8 @@ pub(super) struct Unflushed {
     own_ns: f64,
     /// What it takes longer for each unit of cost; 0 until it is known to.
     ns_per_cost: f64,
-    /// While both are what such a disk usually has.
+    /// Of a disk with a head, as long as its flushes do not deny that. A write costs
+    /// there its way, hardly its size.
     presumed: Option<Presumed>,
     /// Flushes and writes with the device that somebody waits for, and when the last
     /// one went or came.
@@ -134,12 +119,21 @@ impl Unflushed {
     /// writes to its medium one after the other, until the line says otherwise.
     /// To learn that takes seconds, in which each commit would wait for a whole cache.
     pub(super) fn of_head() -> Unflushed {
-        Unflushed {
-            own_ns: HEAD_OWN_NS,
-            ns_per_cost: HEAD_WRITE_NS / super::cost::UNIT,
-            presumed: Some(Presumed::default()),
-            ..Unflushed::default()
-        }
+        let mut unflushed = Unflushed::default();
+        unflushed.presume_head();
+        unflushed
+    }
+
+    /// Begins as of such a disk again: what was another reason is none any more.
+    pub(super) fn presume_head(&mut self) {
+        (self.own_ns, self.ns_per_cost) = (Presumed::OWN_NS, Presumed::NS_PER_COST);
+        self.presumed = Some(Presumed::default());
+        self.count_anew();
+    }
+
+    /// Because writes have other costs.
+    fn count_anew(&mut self) {
+        (self.sent, self.settled, self.flushed) = (0.0, 0.0, 0.0);
     }
 
     pub(super) fn advance(&mut self, now_ns: u64) {
@@ -154,8 +148,18 @@ impl Unflushed {
         })
     }
 
+    /// What a write costs the next flush. What a transfer costs is measured
+    /// where a drive's cache takes it.
+    fn cost(&self, cost: u64, bytes: u32) -> f64 {
+        match self.presumed {
+            Some(_) => Presumed::cost(bytes),
+            None => cost as f64,
+        }
+    }
+
     /// Notes a write of the lower levels that goes to the device.
-    pub(super) fn sent(&mut self, cost: f64) {
+    pub(super) fn sent(&mut self, cost: u64, bytes: u32) {
+        let cost = self.cost(cost, bytes);
         self.sent += cost;
         self.typical += (cost - self.typical) / 32.0;
         self.written_ns = self.now_ns;
@@ -165,10 +169,12 @@ impl Unflushed {
     }
 
     /// Notes that one has completed.
-    pub(super) fn settled(&mut self, cost: f64, latency_ns: u64) {
+    pub(super) fn settled(&mut self, cost: u64, bytes: u32, latency_ns: u64) {
+        let cost = self.cost(cost, bytes);
         self.write_ns.add(self.now_ns, latency_ns);
         self.written_ns = self.now_ns;
-        // One that went before the window was set anew was not counted.
+        // One that went before was not counted, if the window was set anew, or costs
+        // something else since.
         self.settled = (self.settled + cost).min(self.sent);
     }
 
@@ -219,8 +225,10 @@ impl Unflushed {
     pub(super) fn ends(&mut self, latency_ns: f64, written: Written, urgent: bool, ok: bool) {
         if ok {
             self.flushed = self.flushed.max(written.settled.min(self.sent));
-            if urgent {
-                self.check_presumed(latency_ns);
+            // Gives up what a disk with a head usually has, as soon as it cannot be so.
+            let presumed = self.presumed.as_mut().filter(|_| urgent);
+            if presumed.is_some_and(|presumed| presumed.is_denied_by(latency_ns)) {
+                self.forget();
             }
             self.learn(latency_ns, written);
         }
@@ -238,7 +246,9 @@ impl Unflushed {
     /// Forgets what a flush takes: there is another reason.
     pub(super) fn forget(&mut self) {
         (self.line, self.ns_per_cost, self.sure) = (Line::default(), 0.0, 0);
-        self.presumed = None;
+        if self.presumed.take().is_some() {
+            self.count_anew();
+        }
         self.end_rest();
     }
 
@@ -247,24 +257,6 @@ impl Unflushed {
             ended_ns: self.now_ns,
             ..Rest::default()
         };
-    }
-
-    /// Gives up what a disk with a head usually has, as soon as it cannot be so. What
-    /// was written before says nothing: a disk finds a short way to much of it.
-    fn check_presumed(&mut self, latency_ns: f64) {
-        let Some(presumed) = &mut self.presumed else {
-            return;
-        };
-        presumed.flushes += 1;
-        presumed.took_ns += latency_ns;
-        if presumed.flushes == PRESUMED_FLUSHES {
-            let least_ns = PRESUMED_SHARE * f64::from(PRESUMED_FLUSHES) * HEAD_OWN_NS;
-            if presumed.took_ns < least_ns {
-                self.forget();
-            } else {
-                *presumed = Presumed::default();
-            }
-        }
     }
 
     fn learn(&mut self, latency_ns: f64, written: Written) {
@@ -276,11 +268,11 @@ impl Unflushed {
         if let Some(fit) = self.rising() {
             if known {
                 (self.own_ns, self.ns_per_cost) = (fit.begin.max(0.0), fit.slope);
-                self.presumed = None;
             }
-        } else if let Some(fit) = self.line.fit() {
+        } else if let Some(fit) = self.line.fit().filter(|_| self.presumed.is_none()) {
             // What was known before stays so as long as it may be true: little
-            // is seen of the slope while the lower levels write little.
+            // is seen of the slope while the lower levels write little. A head does
+            // not become quicker: there other things have made flushes as late.
             let most = fit.slope + SURE_ERRORS * fit.error;
             self.ns_per_cost = self.ns_per_cost.min(most.max(0.0));
             if !self.owes(self.ns_per_cost) {
@@ -349,288 +341,4 @@ impl Unflushed {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-    /// Of each write here.
-    const COST: f64 = 1000.0;
-
-    /// A drive that takes writes at once, and writes them one after the other
-    /// while it has nothing else to do; and a lower level that has more of them
-    /// than it takes.
-    struct Drive {
-        unflushed: Unflushed,
-        own_ns: u64,
-        write_ns: u64,
-        /// Until a write is acknowledged.
-        taken_ns: u64,
-        /// As many as its cache holds.
-        cache_max: u32,
-        cached: u32,
-        /// Since it began with the next of them.
-        idle_ns: u64,
-        now_ns: u64,
-        seed: u32,
-    }
-
-    impl Drive {
-        fn new(own_ns: u64, write_ns: u64, cache_max: u32) -> Drive {
-            Drive {
-                unflushed: Unflushed::default(),
-                own_ns,
-                write_ns,
-                taken_ns: MS / 20,
-                cache_max,
-                cached: 0,
-                idle_ns: 0,
-                now_ns: 0,
-                seed: 1,
-            }
-        }
-
-        /// From 0 to 1, evenly.
-        fn random(&mut self) -> f64 {
-            self.seed = self
-                .seed
-                .wrapping_mul(1_664_525)
-                .wrapping_add(1_013_904_223);
-            f64::from(self.seed >> 8) / f64::from(1 << 24)
-        }
-
-        fn pass(&mut self, ns: u64) {
-            self.now_ns += ns;
-            self.unflushed.advance(self.now_ns);
-        }
-
-        fn idle(&mut self, ns: u64) {
-            self.pass(ns);
-            self.idle_ns += ns;
-            while self.cached > 0 && self.idle_ns >= self.write_ns {
-                self.idle_ns -= self.write_ns;
-                self.cached -= 1;
-            }
-            if self.cached == 0 {
-                self.idle_ns = 0;
-            }
-        }
-
-        /// Returns how many may go.
-        fn write(&mut self) -> u32 {
-            let before = self.cached;
-            while self.cached < self.cache_max && !self.unflushed.is_full() {
-                self.unflushed.sent(COST);
-                self.unflushed.settled(COST, self.taken_ns);
-                self.cached += 1;
-            }
-            self.cached - before
-        }
-
-        /// A commit some time later; the lower level writes all the time.
-        /// Returns the flush's latency and how many were written.
-        fn commit(&mut self, ok: bool) -> (u64, u32) {
-            let gap_ns = (2.0 * 10e6 * self.random()) as u64;
-            let mut wrote = 0;
-            for _ in 0..20 {
-                wrote += self.write();
-                self.idle(gap_ns / 20);
-            }
-            let flush = self.unflushed.begins(true);
-            let own_ns = (self.own_ns as f64 * (0.5 + self.random())) as u64;
-            let latency_ns = own_ns + u64::from(self.cached) * self.write_ns;
-            self.cached = 0;
-            self.pass(latency_ns / 2);
-            wrote += self.write();
-            self.pass(latency_ns - latency_ns / 2);
-            self.unflushed.ends(latency_ns as f64, flush, true, ok);
-            (latency_ns, wrote)
-        }
-
-        /// Mean latency in ms and writes of so many commits.
-        fn commits(&mut self, count: u32) -> (f64, f64) {
-            let (mut latency_ns, mut wrote) = (0, 0);
-            for _ in 0..count {
-                let (latency, writes) = self.commit(true);
-                latency_ns += latency;
-                wrote += writes;
-            }
-            let mean = |sum: f64| sum / f64::from(count);
-            (mean(latency_ns as f64) / 1e6, mean(f64::from(wrote)))
-        }
-    }
-
-    #[test]
-    fn a_flush_takes_half_longer_than_alone_at_the_most() {
-        let mut drive = Drive::new(8 * MS, 2 * MS, 64);
-        drive.commits(100);
-        let (latency_ms, writes) = drive.commits(200);
-        assert!((8.0..8.0 * 1.6).contains(&latency_ms), "{latency_ms} ms");
-        assert!((1.0..3.0).contains(&writes), "{writes} writes each");
-    }
-
-    /// The cache is always full, so at first all flushes are the same.
-    #[test]
-    fn a_full_cache_is_recognised() {
-        let mut drive = Drive::new(8 * MS, 5 * MS, 400);
-        let (latency_ms, _) = drive.commits(5);
-        assert!(latency_ms > 1000.0, "{latency_ms} ms");
-        drive.commits(100);
-        let (latency_ms, writes) = drive.commits(200);
-        assert!(latency_ms < 20.0, "{latency_ms} ms");
-        assert!(writes > 0.8, "{writes} writes each");
-    }
-
-    /// Nothing has been learned yet.
-    #[test]
-    fn on_a_disk_with_a_head_the_first_commits_wait_for_little() {
-        let mut drive = Drive::new(8 * MS, 4 * MS, 64);
-        drive.unflushed = Unflushed::of_head();
-        drive.commit(true);
-        let (latency_ms, writes) = drive.commits(30);
-        assert!(latency_ms < 20.0, "{latency_ms} ms");
-        assert!(writes > 0.8, "{writes} writes each");
-    }
-
-    #[test]
-    fn a_head_behind_a_cache_that_survives_is_found_out() {
-        let mut drive = Drive::new(MS / 20, 0, 64);
-        drive.unflushed = Unflushed::of_head();
-        drive.commits(PRESUMED_FLUSHES);
-        assert_eq!(drive.unflushed.state(), None);
-        let (_, writes) = drive.commits(1000);
-        assert!(writes > 0.95 * 64.0, "{writes} writes each");
-    }
-
-    /// Much that is written at once takes less each than little.
-    #[test]
-    fn a_head_that_finds_a_short_way_is_no_flash() {
-        let mut drive = Drive::new(8 * MS, MS / 4, 64);
-        drive.unflushed = Unflushed::of_head();
-        drive.commits(PRESUMED_FLUSHES);
-        assert!(drive.unflushed.state().is_some());
-    }
-
-    /// Its cache is full all the time, and what finds no room in it waits: the last
-    /// write went long ago, and yet it has not emptied its cache by itself.
-    #[test]
-    fn a_drive_with_writes_before_its_cache_is_not_idle() {
-        let mut unflushed = Unflushed::default();
-        unflushed.sent(COST);
-        unflushed.sent(COST);
-        unflushed.settled(COST, MS);
-        unflushed.advance(1000 * MS);
-        assert!(!unflushed.begins(true).is_old);
-        unflushed.settled(COST, MS);
-        assert!(!unflushed.begins(true).is_old);
-        unflushed.advance(2000 * MS);
-        assert!(unflushed.begins(true).is_old);
-    }
-
-    /// A rest lasts until the flush behind a commit's write has come.
-    #[test]
-    fn a_rest_does_not_end_between_a_commit_s_write_and_its_flush() {
-        let mut drive = Drive::new(8 * MS, 2 * MS, 64);
-        drive.commits(200);
-        drive.unflushed.rest.until_ns = Some(drive.now_ns + MS);
-        drive.unflushed.urgent_sent();
-        drive.pass(1000 * MS);
-        assert!(drive.unflushed.is_full());
-        drive.unflushed.urgent_settled();
-        assert!(drive.unflushed.is_full());
-    }
-
-    #[test]
-    fn what_costs_nothing_is_not_held_back() {
-        let mut drive = Drive::new(MS / 20, 0, 64);
-        let (_, writes) = drive.commits(2000);
-        assert!(writes > 0.97 * 64.0, "{writes} writes each");
-        assert_eq!(drive.unflushed.ns_per_cost, 0.0);
-    }
-
-    /// A volume without a cache: what it is busy with, a flush waits for.
-    #[test]
-    fn what_was_paid_for_at_once_is_not_held_back() {
-        let mut drive = Drive::new(2 * MS, MS / 4, 16);
-        drive.taken_ns = MS / 2;
-        let (_, writes) = drive.commits(2000);
-        assert!(writes > 0.95 * 16.0, "{writes} writes each");
-    }
-
-    /// Commits so rare that no rest lasts until one comes.
-    #[test]
-    fn rests_cost_little_where_commits_are_rare() {
-        let mut drive = Drive::new(MS / 20, 0, 64);
-        let (mut held, mut passed) = (0, 0);
-        for _ in 0..1000 {
-            for _ in 0..200 {
-                drive.pass(MS);
-                held += u32::from(drive.unflushed.is_full());
-                passed += 1;
-                drive.write();
-                drive.cached = 0;
-            }
-            let flush = drive.unflushed.begins(true);
-            drive.pass(MS / 20);
-            drive.unflushed.ends(50e3, flush, true, true);
-        }
-        let share = f64::from(held) / f64::from(passed);
-        assert!(share < 0.03, "held back for {share} of the time");
-    }
-
-    #[test]
-    fn a_drive_that_has_changed_is_found_out() {
-        let mut drive = Drive::new(8 * MS, 2 * MS, 64);
-        drive.commits(200);
-        drive.write_ns = 0;
-        drive.commits(3000);
-        let (_, writes) = drive.commits(200);
-        assert!(writes > 16.0, "{writes} writes each");
-    }
-
-    #[test]
-    fn without_flushes_all_goes() {
-        let mut drive = Drive::new(8 * MS, 2 * MS, 64);
-        drive.commits(200);
-        drive.cached = 0;
-        drive.write();
-        assert!(drive.cached < 10, "{} at once", drive.cached);
-        let mut waited_ns = 0;
-        while drive.cached < 64 {
-            let then_ns = drive.unflushed.next_timer().expect("no timer");
-            assert!(then_ns > drive.now_ns, "a timer that does not help");
-            waited_ns += then_ns - drive.now_ns;
-            drive.pass(then_ns - drive.now_ns);
-            assert!(drive.write() > 0, "woken for nothing");
-        }
-        assert!(waited_ns <= LINGERS_NS, "{} ms", waited_ns / MS);
-    }
-
-    /// Flush upon flush, so that one is always with the device.
-    #[test]
-    fn writes_do_not_starve_behind_flushes() {
-        let mut drive = Drive::new(8 * MS, 2 * MS, 64);
-        drive.commits(200);
-        let begin_ns = drive.now_ns;
-        let (mut flushes, mut wrote) = (vec![drive.unflushed.begins(true)], 0);
-        while drive.now_ns < begin_ns + 20_000 * MS {
-            flushes.push(drive.unflushed.begins(true));
-            wrote += drive.write();
-            drive.pass(8 * MS);
-            let first = flushes.remove(0);
-            drive.unflushed.ends(8e6, first, true, true);
-            drive.cached = 0;
-        }
-        // At 2 ms each.
-        assert!(wrote > 100, "{wrote} writes in 20 s");
-    }
-
-    #[test]
-    fn a_failed_flush_covers_nothing_and_teaches_nothing() {
-        let mut drive = Drive::new(8 * MS, 2 * MS, 4);
-        for _ in 0..100 {
-            drive.commit(false);
-        }
-        assert_eq!(drive.unflushed.flushed, 0.0);
-        assert_eq!(drive.unflushed.ns_per_cost, 0.0);
-    }
-}
+mod tests;
