@@ -173,14 +173,12 @@ impl PageStore {
         open.create_new(true)
             .size(Log::file_bytes(options.log_bytes));
         let file = engine.open(&log_path, &open)?.tagged(LOG_TAG);
+        let plain = engine
+            .open(&log_path, &Log::plain_options())?
+            .tagged(LOG_TAG);
         let level = options.io.level(role_of(Role::Space));
-        let log = Log::create(file, options.log_bytes, store, Lsn(0), level);
+        let log = Log::create(file, plain, options.log_bytes, store, Lsn(0), level);
         let log = log.map_err(|source| in_log(&log_path, source))?;
-        let log = log.with_plain(
-            engine
-                .open(&log_path, &Log::plain_options())?
-                .tagged(LOG_TAG),
-        );
         space::sync_directory(names, directory)?;
 
         let newest = log.end();

@@ -128,8 +128,12 @@ fn commits(directory: &Path) {
     let of_log = engine
         .open(directory.join("log"), &open)
         .expect("a new file");
+    let plain = engine
+        .open(directory.join("log"), &Log::plain_options())
+        .expect("it is there");
     let log = Log::create(
         of_log,
+        plain,
         64 << 20,
         1,
         Default::default(),

@@ -23,7 +23,15 @@ fn run(threads: usize, fails: bool, scarce: bool) {
                 .create(true)
                 .size(Log::file_bytes(CAPACITY_BYTES_MIN));
             let file = engine.open(&path, &options).unwrap();
-            let log = Log::create(file, CAPACITY_BYTES_MIN, 1, Lsn(0), Level::Normal).unwrap();
+            let log = Log::create(
+                file.clone(),
+                file,
+                CAPACITY_BYTES_MIN,
+                1,
+                Lsn(0),
+                Level::Normal,
+            )
+            .unwrap();
             log.set_scarce(scarce);
             let log = Arc::new(log);
             let committers: Vec<_> = (0..threads)

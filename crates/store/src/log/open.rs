@@ -34,16 +34,20 @@ impl Log {
         CIRCLE + capacity_bytes
     }
 
-    /// Makes an empty log in `file` and begins it at `start`. Every block is
+    /// Makes an empty log in `file` and begins it at `start`; `plain` is the same
+    /// file for [writes that need not be durable](Log::with_plain). Every block is
     /// written: a later write then changes nothing but its data, and the file
     /// system has no journal to write for it. That is done with `level`: it may
     /// be most of the work of whoever makes a store, and nobody else waits for
-    /// it.
+    /// it. It is done through `plain`, and made durable at once: a durable write to a
+    /// new block is a commit of the file system's journal, and no flush of any
+    /// other file begins while the disk writes such a commit's record.
     ///
     /// # Errors
     /// [`LogError::Capacity`], or [`LogError::Failed`] with the cause.
     pub fn create(
         file: File,
+        plain: File,
         capacity_bytes: u64,
         store: u64,
         start: Lsn,
@@ -61,12 +65,12 @@ impl Log {
         let mut at = 0;
         while at < capacity_bytes {
             let length = (capacity_bytes - at).min(ZEROS_BYTES as u64);
-            circle
-                .file()
+            plain
                 .write_at(&zeros[..length as usize], CIRCLE + at, level)
                 .map_err(LogError::failed)?;
             at += length;
         }
+        plain.sync(level).map_err(LogError::failed)?;
         let header = Header {
             version: VERSION,
             store,
@@ -82,7 +86,7 @@ impl Log {
         circle.file().sync(level).map_err(LogError::failed)?;
         let header = Header { count: 2, ..header };
         let before = vec![0; (start.0 % BLOCK) as usize];
-        Ok(Log::at(circle, header, start, 0, before))
+        Ok(Log::at(circle, header, start, 0, before).with_plain(plain))
     }
 
     /// Opens a log, finds its end, and returns it with the records since the

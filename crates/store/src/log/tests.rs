@@ -49,6 +49,7 @@ impl Place {
     fn create(&self, start: u64) -> Log {
         Log::create(
             self.file(&self.path),
+            self.file(&self.path),
             CAPACITY,
             42,
             Lsn(start),
@@ -486,7 +487,15 @@ fn what_is_no_log_is_refused() {
         })
     );
     assert_eq!(
-        Log::create(place.file(&place.path), 5000, 1, Lsn(0), Level::Normal).err(),
+        Log::create(
+            place.file(&place.path),
+            place.file(&place.path),
+            5000,
+            1,
+            Lsn(0),
+            Level::Normal
+        )
+        .err(),
         Some(LogError::Capacity { bytes: 5000 })
     );
 }
@@ -538,9 +547,7 @@ fn what_is_written_is_durable_with_what_is_made_so_later() {
         .unwrap();
     let engine = Engine::builder().simulated(&disk).build().unwrap();
     let (file, plain) = simulated(&engine, true);
-    let log = Log::create(file, CAPACITY, 42, Lsn(0), Level::Normal)
-        .unwrap()
-        .with_plain(plain);
+    let log = Log::create(file, plain, CAPACITY, 42, Lsn(0), Level::Normal).unwrap();
     disk.sync_names();
     let recorder = disk.recorder().unwrap();
     recorder.mark(0);
@@ -579,4 +586,44 @@ fn what_is_written_is_durable_with_what_is_made_so_later() {
         lost += u64::from(found < 4 * mark + 3);
     }
     assert!(lost > 0, "nothing that was only written is ever lost");
+}
+
+/// What lay on the disk where a log is made, such as records of an older one, is
+/// gone before the new log can be opened: whatever a power cut takes.
+#[test]
+fn a_new_log_is_empty_or_not_there() {
+    use iolane_disk::power::{CrashPlan, Images, RecorderLimits};
+    let disk = iolane::SimulatedDisk::builder()
+        .seed(4)
+        .record(RecorderLimits::default())
+        .build()
+        .unwrap();
+    let engine = Engine::builder().simulated(&disk).build().unwrap();
+    let (file, plain) = simulated(&engine, true);
+    let log = Log::create(file, plain, CAPACITY, 42, Lsn(0), Level::Normal).unwrap();
+    for number in 0..4 {
+        append(&log, &payload(number, 3000));
+    }
+    log.make_durable(log.end()).unwrap();
+    drop(log);
+    disk.sync_names();
+    let recorder = disk.recorder().unwrap();
+    recorder.mark(0);
+    let (file, plain) = simulated(&engine, true);
+    Log::create(file, plain, CAPACITY, 43, Lsn(0), Level::Normal).unwrap();
+    recorder.mark(1);
+    let images = Images::new(&recorder.recording(), CrashPlan::sampled(4, 100)).unwrap();
+    let mut new = 0;
+    for image in images.spread(2000) {
+        let Some(mark) = image.mark() else { continue };
+        let disk = iolane::SimulatedDisk::from_image(&image).unwrap();
+        let engine = Engine::builder().simulated(&disk).build().unwrap();
+        let (log, mut scan) = Log::open(simulated(&engine, false).0).unwrap();
+        if log.store() == 43 {
+            assert!(scan.next().unwrap().is_none(), "{image}");
+            new += 1;
+        }
+        assert!(mark == 0 || log.store() == 43, "{image}");
+    }
+    assert!(new > 10, "{new}");
 }
