@@ -36,9 +36,11 @@ const CHECKPOINT_NAP: Duration = Duration::from_millis(20);
 /// Between two looks at whether the run is over.
 const LOOK: u64 = 64;
 
-/// Of a file that is removed, at once, and before the next part.
-const REMOVED_BYTES: u64 = 1 << 20;
-const REMOVAL_PAUSE: Duration = Duration::from_millis(2);
+/// Of a file that is removed, at once, and before the next part. Each part is a
+/// commit of the filesystem's journal, and no flush of the log begins while a
+/// disk writes that commit's record: they should not be many.
+const REMOVED_BYTES: u64 = 8 << 20;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 
 /// Removes a directory of files, from their ends. On a filesystem that tells
 /// its device what is free (mount option `discard`), the device may serve
