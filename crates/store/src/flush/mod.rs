@@ -151,17 +151,17 @@ impl Flusher {
         Ok(())
     }
 
-    /// Tells the pool whether its volume has a budget, and the log whether it takes
-    /// writes from others: they cannot ask the scheduler, under its lock, for each
-    /// page and each commit.
+    /// Tells the pool whether its volume has a budget, and the log how large it is:
+    /// they cannot ask the scheduler, under its lock, for each page and each commit.
     fn ask_of_volume(&mut self) {
         let now = self.begin.elapsed();
-        if now.saturating_sub(self.learned) >= LEARNED_APART {
+        let passed = now.saturating_sub(self.learned);
+        if passed >= LEARNED_APART {
             self.learned = now;
             let pool = &self.core.pool;
             pool.set_budgeted(pool.files.are_budgeted());
             let log = &self.core.log;
-            log.set_scarce(is_short_of_transfers(&log.device().snapshot()));
+            log.set_budget(transfers_wanted(&log.device().snapshot()), passed);
         }
     }
 
@@ -294,13 +294,13 @@ impl Flusher {
     }
 }
 
-/// Whether what nobody waits for could use a transfer less of others': the device
-/// has a budget of them, and something waits for it.
-fn is_short_of_transfers(device: &Snapshot) -> bool {
-    let limit = device.window.rate_limit;
-    let counts_transfers = limit.is_some_and(|limit| limit.unit == RateUnit::Transfers);
+/// Transfers a second that the device has, if it has a budget of them, and
+/// something that nobody waits for could use one less of others'.
+fn transfers_wanted(device: &Snapshot) -> Option<f64> {
+    let limit = device.window.rate_limit?;
     let waiting = &device.queued[Level::Prefetch.index()..];
-    counts_transfers && waiting.iter().any(|&queued| queued > 0)
+    let is_wanted = limit.unit == RateUnit::Transfers && waiting.iter().any(|&queued| queued > 0);
+    is_wanted.then_some(limit.per_second)
 }
 
 /// Tells that the flusher has ended.

@@ -251,10 +251,11 @@ impl Log {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes whether each write takes one from others that wait for it. Then more
-    /// commits share one.
-    pub(crate) fn set_scarce(&self, is_scarce: bool) {
-        self.lock().gathers.set_scarce(is_scarce);
+    /// Notes how many transfers a second its volume does at the most, if others wait
+    /// for them, and how long ago the last call was. Where its writes are many of
+    /// them, more commits share one.
+    pub(crate) fn set_budget(&self, per_second: Option<f64>, passed: Duration) {
+        self.lock().gathers.set_budget(per_second, passed);
     }
 
     /// The device that its file lies on.

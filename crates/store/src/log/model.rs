@@ -7,6 +7,7 @@ use crate::ids::Lsn;
 use crate::sync::Arc;
 use iolane::{Engine, Level};
 use shuttle::thread;
+use std::time::Duration;
 
 /// Each makes one order of the steps.
 const ORDERS: usize = 300;
@@ -32,7 +33,7 @@ fn run(threads: usize, fails: bool, scarce: bool) {
                 Level::Normal,
             )
             .unwrap();
-            log.set_scarce(scarce);
+            log.set_budget(scarce.then_some(0.0), Duration::ZERO);
             let log = Arc::new(log);
             let committers: Vec<_> = (0..threads)
                 .map(|number| {
