@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::Setting;
 use crate::args::store_bench::Beside;
+use crate::bench::knee::Knee;
 use crate::bench::load::Load;
 use crate::bench::spread::Spread;
 use crate::inflight::{CpuDocument, CpuTime};
@@ -46,6 +47,9 @@ pub struct OfDevice {
     pub shares: Vec<f64>,
     /// Of the device.
     pub bytes_per_second: Vec<f64>,
+    /// As `share`, of what it read with no more at once than at its knee; `null`
+    /// where it did not read single pages.
+    pub share_of_knee: Option<f64>,
 }
 
 impl OfDevice {
@@ -55,7 +59,15 @@ impl OfDevice {
             share,
             shares: vec![share],
             bytes_per_second: vec![device_bytes_per_second],
+            share_of_knee: None,
         }
+    }
+
+    /// The device reads single pages, with as many at once as fill it, and before all
+    /// runs it read so many with less.
+    pub fn hold_against_knee(&mut self, random: &Knee) {
+        let more = random.full.operations_per_second / random.knee.operations_per_second.max(1.0);
+        self.share_of_knee = Some(self.share * more);
     }
 
     fn add(&mut self, other: Self) {
@@ -351,6 +363,7 @@ impl StoreRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::knee;
 
     #[test]
     fn shares_of_the_device_are_those_of_each_repetition() {
@@ -361,6 +374,10 @@ mod tests {
         all.add(OfDevice::new(30.0, 100.0));
         assert_eq!((all.share, all.spread()), (0.8, Some((0.3, 0.9))));
         assert_eq!(all.bytes_per_second, [100.0, 200.0, 100.0]);
+        let sweep = [(1, 10.0, 1.0), (8, 60.0, 2.0), (64, 100.0, 30.0)];
+        all.hold_against_knee(&knee::find(&sweep).unwrap());
+        let of_knee = all.share_of_knee.unwrap();
+        assert!((of_knee - 0.8 * 100.0 / 60.0).abs() < 1e-9, "{of_knee}");
     }
 
     #[test]

@@ -63,6 +63,11 @@ impl Reads {
         }
     }
 
+    /// Whether they are single pages, from random places.
+    pub fn are_pages(&self) -> bool {
+        self.pattern == Pattern::Random
+    }
+
     /// What an experiment on a table would read without a store; `None` if it
     /// does not only read.
     pub fn of(experiment: Experiment, order: LoadOrder, limit: &Limit) -> Option<Reads> {

@@ -85,6 +85,15 @@ pub fn measure_settings(
             merge_runs(&mut runs, round, StoreRun::merge);
         }
     }
+    if let Some(limit) = &limit {
+        for run in &mut runs {
+            let reads = Reads::of(run.setting.experiment, table.facts.order, limit);
+            let pages = reads.is_some_and(|reads| reads.are_pages());
+            if let Some(of_device) = run.of_device.as_mut().filter(|_| pages) {
+                of_device.hold_against_knee(&limit.random);
+            }
+        }
+    }
     Ok(StoreBenchOutcome {
         table: table.facts.clone(),
         limit,

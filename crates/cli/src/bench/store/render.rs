@@ -176,6 +176,7 @@ fn device_table(runs: &[&StoreRun]) -> Table {
             "read",
             "of device",
             "(spread)",
+            "of knee",
             "written",
             "data idle",
             "data p50",
@@ -203,6 +204,9 @@ fn device_table(runs: &[&StoreRun]) -> Table {
             of_device
                 .and_then(OfDevice::spread)
                 .map_or_else(String::new, spread),
+            of_device
+                .and_then(|it| it.share_of_knee)
+                .map_or_else(String::new, percent),
             units::bytes_per_second(run.written_bytes_per_second()),
             percent(data.idle_share),
             data.p50_requests.to_string(),
@@ -320,7 +324,8 @@ fn facts(outcome: &StoreBenchOutcome) -> Vec<String> {
          for times in which the disk, with requests in flight, completed none, or the machine ran no thread. Idle: \
          share of the time with no request outstanding on tablespaces or on the log. Ahead: pages read before they were asked for, of all read; \
          unused: of these, pages that left memory unread. Of device: what was read, of what the device reads in the same \
-         way without a store right before and after; the median of the repetitions."
+         way without a store right before and after, single pages with as many at once as fill it; the median of the \
+         repetitions. Of knee: the same, of what it reads with as many at once as at its knee."
             .to_owned(),
     );
     facts
