@@ -12,7 +12,7 @@
 //! by less than a write takes itself: a drive that was done with a write before it
 //! said so owes nothing; there a flush only waits its turn, for which the window
 //! is. A disk with a head begins with the line of the usual ones, until its flushes
-//! turn out to be much quicker; no line that does not rise denies it.
+//! turn out to be much quicker, or no slower with writes before them.
 
 use super::line::{Fit, Line};
 use super::presumed::Presumed;
@@ -269,13 +269,15 @@ impl Unflushed {
             if known {
                 (self.own_ns, self.ns_per_cost) = (fit.begin.max(0.0), fit.slope);
             }
-        } else if let Some(fit) = self.line.fit().filter(|_| self.presumed.is_none()) {
+        } else if let Some(fit) = self.line.fit().filter(|fit| fit.slope >= -fit.error) {
             // What was known before stays so as long as it may be true: little
-            // is seen of the slope while the lower levels write little. A head does
-            // not become quicker: there other things have made flushes as late.
+            // is seen of the slope while the lower levels write little. And nothing of
+            // one that falls: other things have made flushes late that had nothing
+            // before them.
             let most = fit.slope + SURE_ERRORS * fit.error;
             self.ns_per_cost = self.ns_per_cost.min(most.max(0.0));
-            if !self.owes(self.ns_per_cost) {
+            // A head's full cache takes no write before it is done with another.
+            if self.presumed.is_none() && !self.owes(self.ns_per_cost) {
                 self.ns_per_cost = 0.0;
             }
         }

@@ -162,7 +162,7 @@ fn a_head_that_finds_a_short_way_is_no_flash() {
 /// Where somebody else writes much at times, flushes with nothing of the lower
 /// levels before them are the late ones.
 #[test]
-fn a_line_that_does_not_rise_denies_no_head() {
+fn a_line_that_falls_denies_no_head() {
     let mut unflushed = Unflushed::of_head();
     for _ in 0..200 {
         for (writes, latency_ms) in [(0, 200), (0, 8), (1, 16), (1, 9)] {
@@ -177,6 +177,30 @@ fn a_line_that_does_not_rise_denies_no_head() {
     }
     let write_ns = unflushed.state().expect("it has a head").write_ns;
     assert!(write_ns > 2e6, "{write_ns} ns");
+}
+
+/// Where each write waits until there is room for it, it takes as long as it owes.
+#[test]
+fn a_full_cache_denies_no_head() {
+    let mut drive = Drive::new(8 * MS, 4 * MS, 64);
+    drive.unflushed = Unflushed::of_head();
+    drive.taken_ns = 9 * MS;
+    for commits in 1..200 {
+        drive.commit(true);
+        assert!(drive.unflushed.state().is_some(), "after {commits}");
+    }
+}
+
+/// Such as a volume on a network that a hypervisor calls rotational.
+#[test]
+fn slow_flushes_that_owe_nothing_are_no_head_s() {
+    for own_ms in [3, 5] {
+        let mut drive = Drive::new(own_ms * MS, 0, 64);
+        drive.unflushed = Unflushed::of_head();
+        drive.commits(200);
+        let (_, writes) = drive.commits(1000);
+        assert!(writes > 0.9 * 64.0, "{own_ms} ms: {writes} writes each");
+    }
 }
 
 #[test]
