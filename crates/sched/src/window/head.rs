@@ -18,6 +18,8 @@ pub(super) const AHEAD: f64 = 2.0;
 const READ_NS_MIN: f64 = 2_000_000.0;
 /// Above this part of the time, somebody's transfers leave too little of it.
 const BUSY_MAX: f64 = 0.9;
+/// Below this, they leave enough for good.
+const BUSY_LITTLE: f64 = 0.8;
 /// Time over which that part is taken: some foreground transfers of a busy disk, and
 /// not so long that what hangs keeps the others waiting.
 const BUSY_OVER_NS: f64 = 1e9;
@@ -52,12 +54,14 @@ struct Trial {
 
 impl Trial {
     /// Lets time pass. It is wanted where there seems to be no time.
-    fn advance(&mut self, now_ns: u64, wanted: bool) {
-        if !wanted {
+    fn advance(&mut self, now_ns: u64, busy: f64) {
+        if busy < BUSY_LITTLE {
             *self = Trial {
                 until_ns: self.until_ns,
                 ..Trial::default()
             };
+        }
+        if busy <= BUSY_MAX {
             return;
         }
         match self.at_ns {
@@ -95,7 +99,10 @@ impl Head {
         let passed = now_ns.saturating_sub(self.now_ns) as f64 / BUSY_OVER_NS;
         self.busy += (f64::from(busy) - self.busy) * passed.min(1.0);
         self.now_ns = self.now_ns.max(now_ns);
-        self.trial.advance(self.now_ns, self.busy > BUSY_MAX);
+        // What reads nothing may be flash.
+        if self.read_ns.is_some() {
+            self.trial.advance(self.now_ns, self.busy);
+        }
     }
 
     /// A read that somebody waited for took so long.
@@ -164,6 +171,9 @@ mod tests {
     #[test]
     fn what_never_ends_has_it_for_a_trial_now_and_then() {
         let mut head = Head::default();
+        assert_eq!(spared(&mut head, 0..100, |_| true), 0.0);
+        let mut head = Head::default();
+        head.served(8e6);
         let first = spared(&mut head, 1..10, |_| true);
         assert!((0.1..0.5).contains(&first), "{first}");
         let later = spared(&mut head, 100..1000, |_| true);
@@ -174,6 +184,7 @@ mod tests {
     #[test]
     fn what_takes_long_because_of_others_is_spared_after_a_trial() {
         let mut head = Head::default();
+        head.served(90e6);
         let turn = std::cell::Cell::new(0);
         let busy = |spared: bool| {
             turn.set(turn.get() + 1);

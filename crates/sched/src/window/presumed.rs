@@ -27,9 +27,10 @@ impl Presumed {
     /// So many flushes are looked at together.
     pub(super) const FLUSHES: u32 = 8;
 
-    /// What a write costs the next flush: its way, hardly its size.
+    /// What a write costs the next flush: its way, hardly its size. A whole number, so
+    /// that sums in another order are the same.
     pub(super) fn cost(bytes: u32) -> f64 {
-        cost::of(bytes, EQUAL_BYTES)
+        cost::of(bytes, EQUAL_BYTES).round()
     }
 
     /// Whether this flush and those before were too quick.

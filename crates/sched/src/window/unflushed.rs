@@ -12,7 +12,8 @@
 //! by less than a write takes itself: a drive that was done with a write before it
 //! said so owes nothing; there a flush only waits its turn, for which the window
 //! is. A disk with a head begins with the line of the usual ones, until its flushes
-//! turn out to be much quicker, or no slower with writes before them.
+//! turn out to be much quicker, or no slower with writes before them: as far as that
+//! can be told, which it cannot where they differ by some 3 ms of themselves.
 
 use super::line::{Fit, Line};
 use super::presumed::Presumed;
@@ -42,6 +43,9 @@ const VAIN_MAX: u32 = 1;
 const REST_EVERY: u32 = 16;
 /// And no longer than this if no flush comes.
 const REST_NS_MAX: u64 = 100_000_000;
+/// Nor, while somebody writes and does not flush, than this: longer than the flush of
+/// a full cache takes.
+const REST_NS_LATEST: u64 = 10_000_000_000;
 /// A drive that has had nothing to write for so long, or for as long as a flush
 /// takes, may have emptied its cache by itself: such flushes say nothing.
 const OLD_NS_MIN: f64 = 2_000_000.0;
@@ -73,6 +77,8 @@ pub(crate) struct Written {
 struct Rest {
     /// When it ends if no flush comes.
     until_ns: Option<u64>,
+    /// And in any case.
+    latest_ns: u64,
     ended_ns: u64,
     /// Flushes since, and whether the limit was reached since.
     flushes: u32,
@@ -164,7 +170,9 @@ impl Unflushed {
         self.typical += (cost - self.typical) / 32.0;
         self.written_ns = self.now_ns;
         let reserve_ns = (cost * self.ns_per_cost / RESERVE) as u64;
-        self.reserved_ns = self.reserved_ns.max(self.now_ns) + reserve_ns.min(LINGERS_NS);
+        let reserved_ns = self.reserved_ns.max(self.now_ns) + reserve_ns.min(LINGERS_NS);
+        // What went while nobody's flushes came is no debt for ever.
+        self.reserved_ns = reserved_ns.min(self.now_ns + LINGERS_NS);
         self.rest.limited |= self.is_enough();
     }
 
@@ -200,7 +208,10 @@ impl Unflushed {
         if urgent {
             self.urgent_sent();
             let is_empty = unflushed <= 0.0;
-            let is_over = |until_ns: u64| is_empty || self.pending == 1 && self.now_ns >= until_ns;
+            let (now_ns, latest_ns) = (self.now_ns, self.rest.latest_ns);
+            let is_over = |until_ns: u64| {
+                is_empty || now_ns >= latest_ns || self.pending == 1 && now_ns >= until_ns
+            };
             if self.rest.until_ns.is_some_and(is_over) {
                 self.end_rest();
                 if is_empty && self.rising().is_some() {
@@ -239,6 +250,7 @@ impl Unflushed {
             let long_ago = rested_ns >= REST_EVERY_NS << self.vain;
             if long_ago || self.rest.limited && self.rest.flushes >= REST_EVERY {
                 self.rest.until_ns = Some(self.now_ns + REST_NS_MAX);
+                self.rest.latest_ns = self.now_ns + REST_NS_LATEST;
             }
         }
     }
@@ -334,6 +346,7 @@ impl Unflushed {
         // Whatever is pending completes.
         let unless_pending = |until_ns| if self.pending > 0 { u64::MAX } else { until_ns };
         let rest_ns = self.rest.until_ns.map(unless_pending);
+        let rest_ns = rest_ns.map(|until_ns| until_ns.min(self.rest.latest_ns));
         let limit_ns = self.is_enough().then(|| {
             let after_ns = (self.longer_ns() / SHARE).min(LINGERS_NS as f64) as u64;
             unless_pending(urgent_ns + after_ns).min(self.reserved_ns)

@@ -250,6 +250,7 @@ fn a_rest_does_not_end_between_a_commit_s_write_and_its_flush() {
     let mut drive = Drive::new(8 * MS, 2 * MS, 64);
     drive.commits(200);
     drive.unflushed.rest.until_ns = Some(drive.now_ns + MS);
+    drive.unflushed.rest.latest_ns = drive.now_ns + REST_NS_LATEST;
     drive.unflushed.urgent_sent();
     drive.pass(1000 * MS);
     assert!(drive.unflushed.is_full());
@@ -350,4 +351,55 @@ fn a_failed_flush_covers_nothing_and_teaches_nothing() {
     }
     assert_eq!(drive.unflushed.flushed, 0.0);
     assert_eq!(drive.unflushed.ns_per_cost, 0.0);
+}
+
+/// A rest ends with a flush that has nothing before it, in whatever order what was
+/// before it came back.
+#[test]
+fn writes_that_come_back_in_another_order_leave_nothing() {
+    let sizes = [256 << 10, 32 << 10, 4 << 10, 16 << 10, 1 << 20, 12 << 10];
+    let mut unflushed = Unflushed::of_head();
+    for first in 0..1000 {
+        let bytes = |number: usize| sizes[(first + number) % sizes.len()];
+        (0..3).for_each(|number| unflushed.sent(COST, bytes(number)));
+        (0..3)
+            .rev()
+            .for_each(|number| unflushed.settled(COST, bytes(number), MS));
+        let flush = unflushed.begins(true);
+        unflushed.advance(unflushed.now_ns + 8 * MS);
+        unflushed.ends(8e6, flush, true, true);
+        assert_eq!(unflushed.sent - unflushed.flushed, 0.0, "{first}");
+    }
+}
+
+/// Much that went while there were no flushes.
+#[test]
+fn what_went_is_no_debt_for_ever() {
+    let mut unflushed = Unflushed::of_head();
+    for _ in 0..10_000 {
+        unflushed.sent(COST, BYTES);
+        unflushed.settled(COST, BYTES, MS);
+    }
+    unflushed.urgent_sent();
+    assert!(unflushed.is_full());
+    unflushed.advance(2 * LINGERS_NS);
+    assert!(!unflushed.is_full());
+}
+
+/// Somebody writes all the time, and flushes nothing.
+#[test]
+fn a_rest_ends_where_nobody_flushes() {
+    let mut unflushed = Unflushed::default();
+    unflushed.rest.until_ns = Some(MS);
+    unflushed.rest.latest_ns = REST_NS_LATEST;
+    unflushed.urgent_sent();
+    for _ in 0..2000 {
+        unflushed.urgent_sent();
+        unflushed.advance(unflushed.now_ns + 10 * MS);
+        unflushed.urgent_settled();
+        assert_eq!(unflushed.is_full(), unflushed.now_ns < REST_NS_LATEST);
+    }
+    unflushed.sent(COST, BYTES);
+    unflushed.begins(true);
+    assert_eq!(unflushed.rest.until_ns, None);
 }
