@@ -50,8 +50,14 @@ impl Gathering {
     /// or none do. It is so long since the last call.
     pub(super) fn set_budget(&mut self, per_second: Option<f64>, passed: Duration) {
         let writes = f64::from(std::mem::take(&mut self.writes));
+        // Where they are shared, they are fewer.
+        let share = if self.is_scarce {
+            SCARCE_SHARE / 2.0
+        } else {
+            SCARCE_SHARE
+        };
         self.is_scarce = per_second
-            .is_some_and(|per_second| writes >= SCARCE_SHARE * per_second * passed.as_secs_f64());
+            .is_some_and(|per_second| writes >= share * per_second * passed.as_secs_f64());
     }
 
     /// Whether it is worth the time of those who commit that more of them share a
@@ -128,8 +134,10 @@ mod tests {
         };
         assert!(after(70, 3_000.0, SECOND / 10));
         assert!(after(44, 3_000.0, SECOND / 10));
-        assert!(!after(96, 16_000.0, SECOND / 10));
+        assert!(after(20, 3_000.0, SECOND / 10));
         assert!(!after(0, 3_000.0, SECOND / 10));
+        assert!(!after(20, 3_000.0, SECOND / 10));
+        assert!(!after(96, 16_000.0, SECOND / 10));
     }
 
     #[test]

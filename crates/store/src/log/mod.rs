@@ -5,8 +5,8 @@
 //! next write takes all of them: group commit without a timer. Who was written
 //! with the last group will mostly be back at once, so a group waits for a moment
 //! for those that were there the last time, and the last of them writes; where the
-//! volume has a budget of requests and others wait for it, for as long as a write
-//! takes and for others too (`gather`). The file is
+//! volume has a budget of requests, others wait for it and the log's are a good part of
+//! it, for as long as a write takes and for others too (`gather`). The file is
 //! opened so that a write is durable when it returns, one system call; and once
 //! more without that, for [`Log::make_written`].
 //!

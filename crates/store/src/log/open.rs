@@ -12,6 +12,9 @@ use std::hash::BuildHasher;
 /// Zeros written at once to a new log: others wait for a disk of 128 MiB/s for
 /// 2 ms then.
 const ZEROS_BYTES: usize = 256 << 10;
+/// Of them that a disk may keep in its cache until they are made durable, as others'
+/// flushes wait for that too.
+const ZEROS_UNSYNCED_BYTES: u64 = 8 << 20;
 
 impl Log {
     /// Options with which a log file must be opened, or created.
@@ -39,8 +42,8 @@ impl Log {
     /// written: a later write then changes nothing but its data, and the file
     /// system has no journal to write for it. That is done with `level`: it may
     /// be most of the work of whoever makes a store, and nobody else waits for
-    /// it. It is done through `plain`, and made durable at once: a durable write to a
-    /// new block is a commit of the file system's journal, and no flush of any
+    /// it. It is done through `plain`, and made durable by much at once: a durable write
+    /// to a new block is a commit of the file system's journal, and no flush of any
     /// other file begins while the disk writes such a commit's record.
     ///
     /// # Errors
@@ -69,6 +72,9 @@ impl Log {
                 .write_at(&zeros[..length as usize], CIRCLE + at, level)
                 .map_err(LogError::failed)?;
             at += length;
+            if at.is_multiple_of(ZEROS_UNSYNCED_BYTES) {
+                plain.sync_data(level).map_err(LogError::failed)?;
+            }
         }
         plain.sync(level).map_err(LogError::failed)?;
         let header = Header {
