@@ -25,7 +25,7 @@ const BUSY_LITTLE: f64 = 0.8;
 const BUSY_OVER_NS: f64 = 1e9;
 /// Where they leave too little, the head is kept for them for so long all the same:
 /// enough for a drive to write what it has in its cache, and for that part to fall.
-const TRIAL_NS: u64 = 2_000_000_000;
+const TRIAL_NS: u64 = 1_000_000_000;
 /// After so long, twice as long after each time that showed nothing.
 const TRIAL_AFTER_NS_MIN: u64 = 1_000_000_000;
 const TRIAL_AFTER_NS_MAX: u64 = 64_000_000_000;
