@@ -3,6 +3,7 @@ use super::record::OPENING;
 use super::*;
 use iolane::{Engine, Level, SimulatedDisk};
 use iolane_disk::fault::{Fault, FaultPlan, Rule, Trigger};
+use iolane_disk::power::{CrashPlan, Image, Images, RecorderLimits};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -535,17 +536,30 @@ fn simulated(engine: &Engine, new: bool) -> (File, File) {
     (file, engine.open("log", &Log::plain_options()).unwrap())
 }
 
-/// Records that were only written are durable with the next that is, and not
-/// before: whatever a power cut takes.
-#[test]
-fn what_is_written_is_durable_with_what_is_made_so_later() {
-    use iolane_disk::power::{CrashPlan, Images, RecorderLimits};
-    let disk = iolane::SimulatedDisk::builder()
-        .seed(3)
+/// A disk of which every state is kept that a power cut may leave.
+fn recorded(seed: u64) -> (SimulatedDisk, Engine) {
+    let disk = SimulatedDisk::builder()
+        .seed(seed)
         .record(RecorderLimits::default())
         .build()
         .unwrap();
     let engine = Engine::builder().simulated(&disk).build().unwrap();
+    (disk, engine)
+}
+
+/// Opens the log that a power cut has left. The engine is to be kept: it reads.
+fn open_image(image: &Image) -> (Engine, Log, LogScan) {
+    let disk = SimulatedDisk::from_image(image).unwrap();
+    let engine = Engine::builder().simulated(&disk).build().unwrap();
+    let (log, scan) = Log::open(simulated(&engine, false).0).unwrap();
+    (engine, log, scan)
+}
+
+/// Records that were only written are durable with the next that is, and not
+/// before: whatever a power cut takes.
+#[test]
+fn what_is_written_is_durable_with_what_is_made_so_later() {
+    let (disk, engine) = recorded(3);
     let (file, plain) = simulated(&engine, true);
     let log = Log::create(file, plain, CAPACITY, 42, Lsn(0), Level::Normal).unwrap();
     disk.sync_names();
@@ -570,9 +584,7 @@ fn what_is_written_is_durable_with_what_is_made_so_later() {
     let mut lost = 0;
     for image in images.spread(2000) {
         let Some(mark) = image.mark() else { continue };
-        let disk = iolane::SimulatedDisk::from_image(&image).unwrap();
-        let engine = Engine::builder().simulated(&disk).build().unwrap();
-        let (_, mut scan) = Log::open(simulated(&engine, false).0).unwrap();
+        let (_engine, _, mut scan) = open_image(&image);
         let mut found = 0;
         while let Some(record) = scan.next().unwrap() {
             let length = if found % 4 == 3 { 100 } else { 3000 };
@@ -592,13 +604,7 @@ fn what_is_written_is_durable_with_what_is_made_so_later() {
 /// gone before the new log can be opened: whatever a power cut takes.
 #[test]
 fn a_new_log_is_empty_or_not_there() {
-    use iolane_disk::power::{CrashPlan, Images, RecorderLimits};
-    let disk = iolane::SimulatedDisk::builder()
-        .seed(4)
-        .record(RecorderLimits::default())
-        .build()
-        .unwrap();
-    let engine = Engine::builder().simulated(&disk).build().unwrap();
+    let (disk, engine) = recorded(4);
     let (file, plain) = simulated(&engine, true);
     let log = Log::create(file, plain, CAPACITY, 42, Lsn(0), Level::Normal).unwrap();
     for number in 0..4 {
@@ -616,9 +622,7 @@ fn a_new_log_is_empty_or_not_there() {
     let mut new = 0;
     for image in images.spread(2000) {
         let Some(mark) = image.mark() else { continue };
-        let disk = iolane::SimulatedDisk::from_image(&image).unwrap();
-        let engine = Engine::builder().simulated(&disk).build().unwrap();
-        let (log, mut scan) = Log::open(simulated(&engine, false).0).unwrap();
+        let (_engine, log, mut scan) = open_image(&image);
         if log.store() == 43 {
             assert!(scan.next().unwrap().is_none(), "{image}");
             new += 1;

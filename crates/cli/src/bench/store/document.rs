@@ -47,8 +47,8 @@ pub struct OfDevice {
     pub shares: Vec<f64>,
     /// Of the device.
     pub bytes_per_second: Vec<f64>,
-    /// As `share`, of what it read with no more at once than at its knee; `null`
-    /// where it did not read single pages.
+    /// The same, times what it read with as many at once as fill it over what it read
+    /// at its knee, both before all runs; `null` where it did not read single pages.
     pub share_of_knee: Option<f64>,
 }
 
