@@ -331,6 +331,9 @@ impl Learned {
         if let Some(head) = &mut self.head {
             head.advance(now_ns, flight.has_urgent());
         }
+        if flight.transfers == 0 {
+            self.stalls.begins(now_ns);
+        }
         let urgent = level <= Level::Foreground;
         let written = if request.makes_durable() {
             Some(self.unflushed.begins(urgent))

@@ -36,13 +36,20 @@ const PERIOD_NS_MAX: u64 = 2_000_000_000;
 /// Nor does one that may be a turn of a disk, whose full cache takes as many writes
 /// in each. The kernel's shortest is 20 ms.
 const PERIOD_NS_MIN: u64 = 15_000_000;
+/// Nor do a few while the device did more than this many times their rate within the
+/// last `BLOCKS` blocks of its time: a shared one has moments in which it does a
+/// fortieth, in rounds of as much as its queue holds. A budget that was saved up
+/// looks like that too, but lasts.
+const FASTER: f64 = 1.5;
+const BLOCK_NS: u64 = 100_000_000;
+const BLOCKS: usize = 10;
 /// A pace under which nothing stalls for this long is right. Longer than the
 /// stalls that [`PERIODS`] of the longest kind need to be recognised again, or
 /// rare pauses would lower the pace without end.
 const SETTLED_NS: u64 = (PERIODS as u64 + 2) * PERIOD_NS_MAX;
 /// So often running, the pace is lowered because of stalls under it; then they
 /// are a false alarm...
-const LOWERED_MAX: u32 = 2;
+const LOWERED_MAX: u32 = 1;
 /// ... and ignored for this long, doubled each time.
 const IGNORE_NS_MIN: u64 = 10_000_000_000;
 const IGNORE_NS_MAX: u64 = 640_000_000_000;
@@ -72,6 +79,47 @@ struct Period {
     largest_bytes: f64,
 }
 
+/// What was served in a while, without times in which nothing was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    busy_ns: u64,
+    transfers: f64,
+    bytes: f64,
+}
+
+/// The latest blocks.
+#[derive(Clone, Debug, Default)]
+struct Recent {
+    blocks: [Block; BLOCKS],
+    at: usize,
+    /// Until when time was counted, or since when something is in flight.
+    counted_ns: u64,
+}
+
+impl Recent {
+    fn completed(&mut self, now_ns: u64, bytes: f64) {
+        let busy_ns = now_ns.saturating_sub(self.counted_ns);
+        self.counted_ns = now_ns;
+        if self.blocks[self.at].busy_ns >= BLOCK_NS {
+            self.at = (self.at + 1) % BLOCKS;
+            self.blocks[self.at] = Block::default();
+        }
+        let block = &mut self.blocks[self.at];
+        block.busy_ns += busy_ns;
+        block.transfers += 1.0;
+        block.bytes += bytes;
+    }
+
+    fn per_second(&self, unit: RateUnit) -> f64 {
+        let busy_ns: u64 = self.blocks.iter().map(|block| block.busy_ns).sum();
+        let amount = |block: &Block| match unit {
+            RateUnit::Transfers => block.transfers,
+            RateUnit::Bytes => block.bytes,
+        };
+        self.blocks.iter().map(amount).sum::<f64>() / busy_ns.max(1) as f64 * 1e9
+    }
+}
+
 /// A pace, and whether what it lets go is slow.
 #[derive(Clone, Debug)]
 struct Paced {
@@ -97,6 +145,7 @@ pub(super) struct Stalls {
     current: Period,
     periods: [Period; PERIODS],
     seen: usize,
+    recent: Recent,
     paced: Option<Paced>,
     /// When a limit was recognised last, and how many times running it was
     /// lower than the one before.
@@ -146,9 +195,15 @@ impl Stalls {
         }
     }
 
+    /// A transfer goes, and nothing else is in flight.
+    pub fn begins(&mut self, now_ns: u64) {
+        self.recent.counted_ns = now_ns;
+    }
+
     pub fn completed(&mut self, now_ns: u64, dispatched_ns: u64, bytes: f64, service_ns: u64) {
         let waited_ns = now_ns - self.last_completion_ns.max(dispatched_ns).min(now_ns);
         self.last_completion_ns = now_ns;
+        self.recent.completed(now_ns, bytes);
         self.end_test_if_slow(now_ns, now_ns - dispatched_ns, service_ns);
         let stalled = waited_ns >= STALL_NS_MIN.max(STALL_SERVICE_TIMES * service_ns);
         if stalled && now_ns >= self.ignore_until_ns {
@@ -233,6 +288,9 @@ impl Stalls {
             return;
         }
         let per_second = amount / elapsed_ns * 1e9;
+        if self.recent.per_second(unit) > FASTER * per_second {
+            return;
+        }
         self.seen = 0;
         self.begin_ns = None;
         if self.is_false_alarm(now_ns) {
@@ -265,7 +323,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// So many transfers at once after each stall, so often a second.
+    /// So many transfers at once after each stall, so often a second: what is first
+    /// recognised.
     fn after_stalls(period_ns: u64, transfers: u32) -> Option<RateUnit> {
         let mut stalls = Stalls::default();
         for period in 1..20 {
@@ -273,13 +332,40 @@ mod tests {
                 let dispatched_ns = (period - 1) * period_ns;
                 stalls.completed(period * period_ns, dispatched_ns, 16_384.0, 0);
             }
+            if let Some(pace) = stalls.pace() {
+                return Some(pace.limit().unit);
+            }
         }
-        stalls.pace().map(|pace| pace.limit().unit)
+        None
     }
 
     #[test]
     fn a_budget_is_recognised() {
         assert_eq!(after_stalls(20 * MS, 14), Some(RateUnit::Transfers));
+    }
+
+    #[test]
+    fn a_budget_that_was_saved_up_is_recognised_and_a_slow_moment_is_none() {
+        let mut stalls = Stalls::default();
+        let mut now_ns = MS;
+        stalls.begins(now_ns);
+        for _ in 0..200_000 {
+            now_ns += 5_000;
+            stalls.completed(now_ns, now_ns - 100_000, 16_384.0, 12_000);
+        }
+        let round_ns = 17 * MS;
+        let mut rounds = 0;
+        while stalls.pace().is_none() && rounds < 1000 {
+            now_ns += round_ns;
+            rounds += 1;
+            for _ in 0..85 {
+                stalls.completed(now_ns, now_ns - round_ns, 16_384.0, 12_000);
+            }
+        }
+        let after_ns = rounds * round_ns;
+        assert!((900 * MS..1100 * MS).contains(&after_ns), "{after_ns}");
+        let limit = stalls.pace().unwrap().limit();
+        assert!((limit.per_second / 5_000.0 - 1.0).abs() < 0.01, "{limit:?}");
     }
 
     /// A full cache takes as many writes in each.

@@ -329,7 +329,7 @@ fn stays_under_a_budget_of_operations() {
     assert!(learned.transfers_per_second > 0.97 * 3000.0, "{report}");
 }
 
-/// The limit is lowered while paced.
+/// The limit is lowered while paced: for a second it may be a slow moment.
 #[test]
 fn follows_a_lowered_budget() {
     let mut load = Load::mix(&[16_384]);
@@ -436,6 +436,33 @@ fn notices_that_a_budget_is_gone_behind_a_cache() {
     println!("{report}");
     assert_eq!(run.scheduler.snapshot().window.rate_limit, None, "{report}");
     assert!(after.transfers_per_second > 10_000.0, "{report}");
+}
+
+/// A shared device has moments in which it serves its queue in rounds, at a small
+/// part of its speed. It is used again when they are over.
+#[test]
+fn takes_no_slow_moment_for_a_budget() {
+    let mut load = Load::mix(&[16_384]);
+    load.foreground_depth = 0;
+    let mut run = Run::new(config(WindowConfig::Learned), flash());
+    let usual = run.measure(&load, 2.0);
+    for _ in 0..3 {
+        run.device.set_model(Model::Budget {
+            slice_ns: 17_000_000,
+            transfers: 20,
+            bytes: 0,
+            latency_ns: 60_000,
+        });
+        run.measure(&load, 0.2);
+        run.device.set_model(flash());
+        let after = run.measure(&load, 2.0);
+        assert_eq!(run.scheduler.snapshot().window.rate_limit, None);
+        let report = format!("{}\n{}", show("usual", &usual), show("after", &after));
+        assert!(
+            after.bytes_per_second > 0.9 * usual.bytes_per_second,
+            "{report}"
+        );
+    }
 }
 
 /// As above, with pauses so far apart that few of them fall into any one time:
