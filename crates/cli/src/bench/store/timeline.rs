@@ -17,8 +17,8 @@ use crate::output::json::latency_histogram;
 /// Slices of a run: as many as a plot shows.
 const SLICES: u32 = 100;
 const SLICE_MIN: Duration = Duration::from_millis(20);
-/// Operations of one thread that the slices remember: 32 MiB. Beyond, only
-/// the histogram of the whole run counts them.
+/// Looks at the clock of one thread that the slices remember: 48 MiB. Beyond, only
+/// the histogram of the whole run counts.
 const MARKS_MAX: usize = 4 << 20;
 /// What counts as a gap.
 pub const GAP_NS: u64 = 10_000_000;
@@ -69,8 +69,16 @@ pub struct Diary {
     begin: Instant,
     slice: Duration,
     pub latency_ns: Histogram<u64>,
-    /// Slice and latency in microseconds.
-    marks: Vec<(u32, u32)>,
+    marks: Vec<Mark>,
+}
+
+/// Operations of one look at the clock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Mark {
+    slice: u32,
+    /// Of each.
+    latency_us: u32,
+    operations: u32,
 }
 
 impl Diary {
@@ -83,18 +91,26 @@ impl Diary {
         }
     }
 
-    pub fn record(&mut self, began: Instant, now: Instant, pulse: &Pulse) {
-        self.record_at(now, now.saturating_duration_since(began));
+    /// Enters operations that followed each other from `began` to `now`: each has
+    /// the same part of that.
+    pub fn record(&mut self, operations: u32, began: Instant, now: Instant, pulse: &Pulse) {
+        let latency = now.saturating_duration_since(began) / operations.max(1);
+        self.record_at(now, operations, latency);
         pulse.beat(now);
     }
 
-    fn record_at(&mut self, now: Instant, latency: Duration) {
-        self.latency_ns.saturating_record(nanoseconds(latency));
+    fn record_at(&mut self, now: Instant, operations: u32, latency: Duration) {
+        let times = u64::from(operations);
+        self.latency_ns
+            .saturating_record_n(nanoseconds(latency), times);
         if self.marks.len() < MARKS_MAX {
             let since_ns = nanoseconds(now.saturating_duration_since(self.begin));
             let slice = since_ns / nanoseconds(self.slice).max(1);
-            let us = u32::try_from(latency.as_micros()).unwrap_or(u32::MAX);
-            self.marks.push((slice as u32, us));
+            self.marks.push(Mark {
+                slice: slice as u32,
+                latency_us: u32::try_from(latency.as_micros()).unwrap_or(u32::MAX),
+                operations,
+            });
         }
     }
 
@@ -110,19 +126,20 @@ impl Diary {
         // Whoever ends the slices may have come late.
         let slice_ns = nanoseconds(self.slice);
         for mark in &mut self.marks {
-            let middle_ns = u64::from(mark.0) * slice_ns + slice_ns / 2;
-            mark.0 = slices.partition_point(|slice| slice.end_ns <= middle_ns) as u32;
+            let middle_ns = u64::from(mark.slice) * slice_ns + slice_ns / 2;
+            mark.slice = slices.partition_point(|slice| slice.end_ns <= middle_ns) as u32;
         }
         self.marks.sort_unstable();
-        for same in self.marks.chunk_by(|a, b| a.0 == b.0) {
-            let Some(slice) = slices.get_mut(same[0].0 as usize) else {
+        for same in self.marks.chunk_by(|a, b| a.slice == b.slice) {
+            let Some(slice) = slices.get_mut(same[0].slice as usize) else {
                 continue;
             };
+            // Marks of a run have as many operations each, but for the last.
             let at = |quantile: f64| {
                 let index = (same.len() as f64 * quantile) as usize;
-                u64::from(same[index.min(same.len() - 1)].1) * 1000
+                u64::from(same[index.min(same.len() - 1)].latency_us) * 1000
             };
-            slice.operations = same.len() as u64;
+            slice.operations = same.iter().map(|mark| u64::from(mark.operations)).sum();
             (slice.p50_ns, slice.p99_ns) = (at(0.5), at(0.99));
             slice.max_ns = at(1.0);
         }
@@ -202,16 +219,26 @@ mod tests {
         let mut diary = Diary::new(begin, ms(100));
         let mut other = Diary::new(begin, ms(100));
         for (at, latency) in [(10, 1), (99, 3), (150, 7), (900, 1)] {
-            diary.record_at(begin + ms(at), ms(latency));
+            diary.record_at(begin + ms(at), 1, ms(latency));
         }
-        other.record_at(begin + ms(20), ms(2));
+        other.record_at(begin + ms(20), 4, ms(2));
         diary.add(other);
-        assert_eq!(diary.latency_ns.len(), 5);
+        assert_eq!(diary.latency_ns.len(), 8);
         let mut slices = vec![slice(103), slice(204), slice(301)];
         diary.enter(&mut slices);
         let counts: Vec<u64> = slices.iter().map(|slice| slice.operations).collect();
-        assert_eq!(counts, [3, 1, 0]);
+        assert_eq!(counts, [6, 1, 0]);
         assert_eq!((slices[0].p50_ns, slices[0].max_ns), (2_000_000, 3_000_000));
+    }
+
+    #[test]
+    fn operations_of_one_look_have_a_part_of_its_time_each() {
+        let begin = Instant::now();
+        let mut diary = Diary::new(begin, Duration::from_millis(100));
+        let now = begin + Duration::from_micros(80);
+        diary.record(8, begin, now, &Pulse::new(begin));
+        let latency_ns = &diary.latency_ns;
+        assert_eq!((latency_ns.len(), latency_ns.max()), (8, 10_007));
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::workload::offsets::Random;
 
 /// Rows of one transaction of a change of all rows.
 const ROWS_PER_TRANSACTION: u64 = 1000;
+/// Rows of a scan for which the clock is looked at once: for each, it and what is
+/// noted would be a sixth of what the scan takes.
+const ROWS_PER_LOOK: u32 = 8;
 /// Rows that commits change: few, so that they stay in memory and nothing but
 /// the log is waited for.
 const COMMIT_ROWS: u64 = 1000;
@@ -75,12 +78,18 @@ impl Work<'_> {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Returns the time: a second look at the clock for each of a million rows
-    /// a second would be a good part of what they take.
+    /// Enters an operation that has just ended. Returns the time: a second look at
+    /// the clock for each of a million rows a second would be a good part of what
+    /// they take.
     fn record(&self, diary: &mut Diary, began: Instant) -> Instant {
+        self.record_all(1, diary, began)
+    }
+
+    /// The same for several that followed each other.
+    fn record_all(&self, operations: u32, diary: &mut Diary, began: Instant) -> Instant {
         let now = Instant::now();
         if self.measuring.load(Ordering::Relaxed) {
-            diary.record(began, now, &self.pulse);
+            diary.record(operations, began, now, &self.pulse);
         }
         now
     }
@@ -108,7 +117,7 @@ impl Work<'_> {
         let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
         let began = Instant::now();
         let rows = transaction.range(TABLE, bounds, Direction::Forward)?;
-        self.read(rows, began, diary)
+        self.read(rows, ROWS_PER_LOOK, began, diary)
     }
 
     fn range(&self, thread: u64, diary: &mut Diary) -> Result<(), Error> {
@@ -118,23 +127,33 @@ impl Work<'_> {
         let mut transaction = self.store.begin();
         let bounds = (Bound::Included(&first[..]), Bound::Unbounded);
         let rows = transaction.range_by(TABLE, INDEX, bounds, Direction::Forward)?;
-        self.read(rows.take(self.range_rows as usize), Instant::now(), diary)
+        let rows = rows.take(self.range_rows as usize);
+        self.read(rows, 1, Instant::now(), diary)
     }
 
-    /// Reads rows until they or the run end; the first is waited for since
-    /// `began`.
+    /// Reads rows until they or the run end, and looks at the clock after each
+    /// `per_look` of them; the first is waited for since `began`.
     fn read(
         &self,
         rows: impl Iterator<Item = Result<Row, Error>>,
+        per_look: u32,
         mut began: Instant,
         diary: &mut Diary,
     ) -> Result<(), Error> {
+        let mut since_look = 0;
         for row in rows {
             row?;
-            began = self.record(diary, began);
-            if self.is_over() {
-                break;
+            since_look += 1;
+            if since_look == per_look {
+                since_look = 0;
+                began = self.record_all(per_look, diary, began);
+                if self.is_over() {
+                    return Ok(());
+                }
             }
+        }
+        if since_look > 0 {
+            self.record_all(since_look, diary, began);
         }
         Ok(())
     }
