@@ -161,6 +161,7 @@ fn alone(options: &StoreBenchOptions) -> Result<Setting, Failure> {
         experiment: Experiment::Oltp,
         priorities: Switch::On,
         beside: Vec::new(),
+        beside_cpu_share: None,
         ..first
     })
 }
@@ -175,6 +176,7 @@ pub fn settings(alone: Setting, rate_per_second: f64) -> [Setting; 3] {
     };
     let with = Setting {
         beside: vec![Beside::Scan, Beside::Checkpoint],
+        beside_cpu_share: None,
         ..alone.clone()
     };
     let without = Setting {

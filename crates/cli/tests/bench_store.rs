@@ -123,6 +123,19 @@ fn transactions_run_beside_everything() {
 }
 
 #[test]
+fn what_goes_on_beside_keeps_to_its_part_of_a_processor() {
+    let line =
+        "oltp --policy aggressive --threads 1 --rate 20/s --beside scan,backup --beside-cpu 5";
+    let scanned = |run: &Value| run["background"][0]["rows"].as_u64().unwrap();
+    let document = good_for(&["1s", "10s"], line, |run| scanned(run) > 0);
+    let run = &runs(&document)[0];
+    assert_eq!(run["beside_cpu_share"], 0.05);
+    let ns = |field: &str| run["cpu"][field].as_f64().unwrap();
+    let used = (ns("user_ns") + ns("system_ns")) / run["duration_ns"].as_f64().unwrap();
+    assert!(used < 0.5, "{used:.2} processors");
+}
+
+#[test]
 fn commits_need_no_reads() {
     let line = "commit --policy conservative --threads 2 --order key --backend threads";
     let document = good_for(&["300ms", "3s", "30s"], line, |run| operations(run) > 0);

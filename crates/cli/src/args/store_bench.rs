@@ -145,6 +145,12 @@ pub struct StoreBenchArgs {
     /// (nice 19)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub beside: Vec<Beside>,
+    /// How much of a processor each of them may have, 1 to 100 %, such as 25 [default: what is left]
+    ///
+    /// A nice value bounds nothing while a processor is free. Where all together would use more than the
+    /// machine may, as in a virtual machine with a quota, everybody is stopped for it.
+    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "beside")]
+    pub beside_cpu: Option<f64>,
     /// Threads that do the measured work [default: 1 for scan, range and update, 8 for commit and
     /// oltp, 32 with --rate]
     #[arg(long, value_name = "N", value_parser = threads)]
@@ -204,6 +210,17 @@ fn threads(text: &str) -> Result<u64, String> {
     list::number_within(text, 1, THREADS_MAX)
 }
 
+/// A share from a text such as `25` or `25%`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    let percent: u8 = number
+        .parse()
+        .ok()
+        .filter(|percent| (1..=100).contains(percent))
+        .ok_or_else(|| format!("{text:?} is no part of a processor; write 1 to 100, in percent"))?;
+    Ok(f64::from(percent) / 100.0)
+}
+
 /// Of a table with its index.
 pub fn table_size(text: &str) -> Result<u64, String> {
     size::parse_within(text, 1 << 20, 1 << 40)
@@ -223,5 +240,19 @@ fn log_size(text: &str) -> Result<u64, String> {
         Ok(bytes)
     } else {
         Err("a log is a multiple of 4 KiB".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_processor_is_a_percentage() {
+        assert_eq!(percent("1"), Ok(0.01));
+        assert_eq!(percent("100%"), Ok(1.0));
+        for text in ["0", "101", "0.5", "-1", "", "%", "25 %", "a"] {
+            assert!(percent(text).is_err(), "{text}");
+        }
     }
 }

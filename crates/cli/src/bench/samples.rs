@@ -385,6 +385,7 @@ pub fn store_runs() -> Vec<StoreRun> {
         io: IoMode::Direct,
         backend: Backend::Auto,
         beside: Vec::new(),
+        beside_cpu_share: None,
         threads: 8,
         rate_per_second: None,
     };

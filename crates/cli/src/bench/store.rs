@@ -5,6 +5,7 @@ mod beside;
 mod document;
 mod limit;
 mod measure;
+mod ration;
 mod render;
 mod run;
 mod table;
@@ -64,6 +65,8 @@ pub struct StoreBenchOptions {
     pub io: Vec<IoMode>,
     pub backends: Vec<Backend>,
     pub beside: Vec<Beside>,
+    /// Of each of them, of a processor. `None`: what is left.
+    pub beside_cpu_share: Option<f64>,
     /// `None`: one, or several for transactions.
     pub threads: Option<u64>,
     pub rate_per_second: Option<f64>,
@@ -91,6 +94,7 @@ pub struct Setting {
     pub io: IoMode,
     pub backend: Backend,
     pub beside: Vec<Beside>,
+    pub beside_cpu_share: Option<f64>,
     pub threads: u64,
     pub rate_per_second: Option<f64>,
 }
@@ -137,7 +141,11 @@ impl Setting {
     /// What else goes on.
     pub fn beside_label(&self) -> String {
         let names: Vec<String> = self.beside.iter().map(|one| name(*one)).collect();
-        names.join(" + ")
+        let names = names.join(" + ");
+        match self.beside_cpu_share {
+            Some(share) => format!("{names}, {:.0} % of a processor each", 100.0 * share),
+            None => names,
+        }
     }
 }
 
@@ -168,6 +176,7 @@ impl StoreBenchOptions {
                                     io,
                                     backend,
                                     beside: self.beside.clone(),
+                                    beside_cpu_share: self.beside_cpu_share,
                                     threads: self
                                         .threads
                                         .unwrap_or(threads_of(experiment, self.rate_per_second)),
@@ -311,6 +320,7 @@ impl Bench for StoreBench {
             io: arguments.io,
             backends: arguments.backend,
             beside: arguments.beside,
+            beside_cpu_share: arguments.beside_cpu,
             threads: arguments.threads,
             rate_per_second: arguments.rate,
             range_rows: arguments.range_rows,

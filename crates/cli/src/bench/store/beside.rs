@@ -1,5 +1,6 @@
 //! What goes on beside the measured work.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use iolane_store::data::Value;
 use iolane_store::{Direction, Durability, Error, RowChange, StoreOptions};
 
+use super::ration::Ration;
 use super::run::ending;
 use super::table::TABLE;
 use super::work::{Work, key};
@@ -66,6 +68,8 @@ pub struct Background<'a> {
     pub rows: &'a AtomicU64,
     /// Of all backgrounds.
     pub all: &'a AtomicU64,
+    /// Of a processor, at most.
+    pub cpu_share: Option<f64>,
 }
 
 impl Background<'_> {
@@ -73,11 +77,13 @@ impl Background<'_> {
     /// policy: it is I/O that is compared.
     pub fn run(&self, work: &Work<'_>, options: &StoreOptions) -> Result<(), Error> {
         be_nice();
+        let ration = Ration::new(self.cpu_share);
+        let rest = || ration.keep(&|| work.is_over());
         match self.what {
-            Beside::Scan => until_over(work, || self.scan(work)),
-            Beside::Backup => until_over(work, || self.backup(work, options)),
-            Beside::Checkpoint => self.checkpoints(work),
-            Beside::Update => until_over(work, || self.update(work)),
+            Beside::Scan => until_over(work, || self.scan(work, &rest)),
+            Beside::Backup => until_over(work, || self.backup(work, options, &rest)),
+            Beside::Checkpoint => self.checkpoints(work, &rest),
+            Beside::Update => until_over(work, || self.update(work, &rest)),
         }
     }
 
@@ -86,7 +92,7 @@ impl Background<'_> {
         self.all.fetch_add(rows, Ordering::Relaxed);
     }
 
-    fn scan(&self, work: &Work<'_>) -> Result<(), Error> {
+    fn scan(&self, work: &Work<'_>, rest: &dyn Fn()) -> Result<(), Error> {
         let mut transaction = work.store.begin_bulk();
         let mut rows = 0;
         for row in transaction.range(TABLE, .., Direction::Forward)? {
@@ -94,6 +100,7 @@ impl Background<'_> {
             rows += 1;
             if rows % LOOK == 0 {
                 self.count(LOOK);
+                rest();
                 if work.is_over() {
                     return Ok(());
                 }
@@ -103,13 +110,30 @@ impl Background<'_> {
         Ok(())
     }
 
-    /// A backup cannot be cut short: the run ends when it has.
-    fn backup(&self, work: &Work<'_>, options: &StoreOptions) -> Result<(), Error> {
+    fn backup(
+        &self,
+        work: &Work<'_>,
+        options: &StoreOptions,
+        rest: &dyn Fn(),
+    ) -> Result<(), Error> {
         let path = work.table.backup_path();
         let mut options = options.clone();
         options.durability = Durability::Lazy;
-        let copied = work.store.backup(&path, &options)?;
-        self.count(copied);
+        let copied = Cell::new(0_u64);
+        let go_on = || {
+            copied.set(copied.get() + 1);
+            if copied.get().is_multiple_of(LOOK) {
+                self.count(LOOK);
+                rest();
+            }
+            !work.is_over()
+        };
+        match work.store.backup_while(&path, &options, &go_on) {
+            // What there was of it is removed.
+            Err(Error::Stopped) => return Ok(()),
+            other => other?,
+        };
+        self.count(copied.get() % LOOK);
         // What stays is removed with the store.
         let _ = remove_slowly(&path, &|| work.is_over());
         Ok(())
@@ -117,7 +141,7 @@ impl Background<'_> {
 
     /// Changes, and meanwhile checkpoints. One cannot be cut short: the run ends
     /// when it has.
-    fn checkpoints(&self, work: &Work<'_>) -> Result<(), Error> {
+    fn checkpoints(&self, work: &Work<'_>, rest: &dyn Fn()) -> Result<(), Error> {
         thread::scope(|scope| {
             let taking = scope.spawn(|| {
                 be_nice();
@@ -125,13 +149,13 @@ impl Background<'_> {
                 // Or the changes would go on.
                 ending(work, taken)
             });
-            let changed = ending(work, until_over(work, || self.change_some(work)));
+            let changed = ending(work, until_over(work, || self.change_some(work, rest)));
             let taken = taking.join();
             changed.and(taken.expect("it panics on nothing"))
         })
     }
 
-    fn change_some(&self, work: &Work<'_>) -> Result<(), Error> {
+    fn change_some(&self, work: &Work<'_>, rest: &dyn Fn()) -> Result<(), Error> {
         let rows = work.table.rows().min(CHECKPOINT_ROWS);
         // The last rows: nobody else prefers them.
         let first = work.table.rows() - rows;
@@ -142,16 +166,18 @@ impl Background<'_> {
         ids.sort_unstable();
         ids.dedup();
         self.change(work, &ids, version)?;
+        rest();
         thread::sleep(CHECKPOINT_PAUSE);
         Ok(())
     }
 
-    fn update(&self, work: &Work<'_>) -> Result<(), Error> {
+    fn update(&self, work: &Work<'_>, rest: &dyn Fn()) -> Result<(), Error> {
         let version = work.version.fetch_add(1, Ordering::Relaxed);
         let rows = work.table.rows();
         for first in (0..rows).step_by(ROWS_PER_TRANSACTION as usize) {
             let ids: Vec<u64> = (first..rows.min(first + ROWS_PER_TRANSACTION)).collect();
             self.change(work, &ids, version)?;
+            rest();
             if work.is_over() {
                 break;
             }

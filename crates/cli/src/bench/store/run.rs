@@ -103,6 +103,7 @@ pub fn run(
                 what,
                 rows,
                 all: &all,
+                cpu_share: setting.beside_cpu_share,
             };
             let options = &store_options;
             backgrounds.push(scope.spawn(move || ending(work, background.run(work, options))));

@@ -72,6 +72,21 @@ fn read_ahead_replaces_that_of_the_policy() {
 }
 
 #[test]
+fn what_goes_on_beside_has_a_part_of_a_processor() {
+    let line = "oltp --policy aggressive --beside scan,backup";
+    let all = options(line).unwrap().settings();
+    assert_eq!(all[0].beside_cpu_share, None);
+    assert_eq!(all[0].beside_label(), "scan + backup");
+    for text in ["25", "25%"] {
+        let part = options(&format!("{line} --beside-cpu {text}")).unwrap();
+        let setting = &part.settings()[0];
+        assert_eq!(setting.beside_cpu_share, Some(0.25));
+        let label = "scan + backup, 25 % of a processor each";
+        assert_eq!(setting.beside_label(), label);
+    }
+}
+
+#[test]
 fn a_rate_is_for_transactions() {
     assert!(options("oltp,commit --rate 500/s").is_ok());
     let refused = options("scan,oltp --rate 500/s").unwrap_err();
