@@ -5,6 +5,10 @@
 /// until the device has done what they filled it with: so many times what that
 /// takes, so that such waits are 2 % of the time at the most...
 const LINGERS_DRAINS: f64 = 50.0;
+/// ... 5 % where that is shorter than a millisecond, as a range of an index, which
+/// begins with somebody's reads, may be over before.
+const LINGERS_SHORT_DRAINS: f64 = 20.0;
+const SHORT_NS: f64 = 1e6;
 /// ... but at least this many times the usual time from one to the next: if they
 /// come at random, fewer than one in a hundred is later...
 const LINGERS_GAPS: f64 = 5.0;
@@ -43,13 +47,32 @@ impl Foreground {
             self.gap_ln = Some(usual + (gap_ln - usual) / 8.0);
         }
         self.last_ns = Some(now_ns);
+        self.until_ns = now_ns + self.lingers_ns(drain_ns);
+    }
+
+    /// How long that takes was measured for the first time. What came before would
+    /// be sheltered for as long as a range of an index may take.
+    pub fn drain_measured(&mut self, drain_ns: f64) {
+        if let Some(last_ns) = self.last_ns
+            && drain_ns < SHORT_NS
+        {
+            let until_ns = last_ns + self.lingers_ns(drain_ns);
+            self.until_ns = self.until_ns.min(until_ns);
+        }
+    }
+
+    fn lingers_ns(&self, drain_ns: f64) -> u64 {
         let gaps_ns = self
             .gap_ln
             .map(|usual| LINGERS_GAPS * (usual + RANDOM_GAP_LN).exp())
             .filter(|&gaps_ns| gaps_ns <= LINGERS_NS_MAX)
             .unwrap_or(0.0);
-        let lingers_ns = (LINGERS_DRAINS * drain_ns).max(gaps_ns).min(LINGERS_NS_MAX);
-        self.until_ns = now_ns + lingers_ns as u64;
+        let drains = if drain_ns < SHORT_NS {
+            LINGERS_SHORT_DRAINS
+        } else {
+            LINGERS_DRAINS
+        };
+        (drains * drain_ns).max(gaps_ns).min(LINGERS_NS_MAX) as u64
     }
 }
 
@@ -96,6 +119,17 @@ mod tests {
         assert_eq!(lingers_ms(&mut foreground, 100, 1_000 * MS, 2 * MS), 100);
         // But where the device takes long, it is.
         assert_eq!(lingers_ms(&mut foreground, 1, 1_000 * MS, 300 * MS), 1000);
+    }
+
+    #[test]
+    fn a_foreground_lingers_by_what_is_known_meanwhile() {
+        let mut foreground = Foreground::default();
+        foreground.drain_measured(5e5);
+        assert!(!foreground.is_active(0));
+        foreground.came(1000 * MS, 2e6);
+        assert!(foreground.is_active(1099 * MS));
+        foreground.drain_measured(5e5);
+        assert!(foreground.is_active(1009 * MS) && !foreground.is_active(1010 * MS));
     }
 
     #[test]

@@ -376,7 +376,10 @@ impl Learned {
             },
         );
         if let Some(measured) = measured {
-            self.throughput = Some(measured.throughput);
+            let is_first = self.throughput.replace(measured.throughput).is_none();
+            if is_first {
+                self.foreground.drain_measured(self.drain_ns());
+            }
             self.cost
                 .learn(measured.elapsed_ns, measured.transfers, measured.bytes);
             if self.foreground_is_active() && !measured.is_rest {
