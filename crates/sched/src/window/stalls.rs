@@ -72,6 +72,8 @@ const USUAL_PART: f64 = 1.0 / 64.0;
 #[derive(Clone, Copy, Debug, Default)]
 struct Period {
     elapsed_ns: u64,
+    /// Of that, while something was in flight.
+    busy_ns: u64,
     stalled_ns: u64,
     transfers: f64,
     bytes: f64,
@@ -97,8 +99,10 @@ struct Recent {
 }
 
 impl Recent {
-    fn completed(&mut self, now_ns: u64, bytes: f64) {
-        let busy_ns = now_ns.saturating_sub(self.counted_ns);
+    /// Returns for how long something has been in flight since the last, of a
+    /// stall at most a block: a long one would stand for all others.
+    fn completed(&mut self, now_ns: u64, bytes: f64) -> u64 {
+        let busy_ns = now_ns.saturating_sub(self.counted_ns).min(BLOCK_NS);
         self.counted_ns = now_ns;
         if self.blocks[self.at].busy_ns >= BLOCK_NS {
             self.at = (self.at + 1) % BLOCKS;
@@ -108,8 +112,10 @@ impl Recent {
         block.busy_ns += busy_ns;
         block.transfers += 1.0;
         block.bytes += bytes;
+        busy_ns
     }
 
+    /// Of the time in which something was in flight.
     fn per_second(&self, unit: RateUnit) -> f64 {
         let busy_ns: u64 = self.blocks.iter().map(|block| block.busy_ns).sum();
         let amount = |block: &Block| match unit {
@@ -147,9 +153,10 @@ pub(super) struct Stalls {
     seen: usize,
     recent: Recent,
     paced: Option<Paced>,
-    /// When a limit was recognised last, and how many times running it was
-    /// lower than the one before.
+    /// When a limit was recognised last, the rates then, and how many times running
+    /// they were lower than those before.
     recognised_ns: u64,
+    rates: [f64; 2],
     lowered: u32,
     /// After a false alarm: until when, and how long the next time.
     ignore_until_ns: u64,
@@ -203,12 +210,13 @@ impl Stalls {
     pub fn completed(&mut self, now_ns: u64, dispatched_ns: u64, bytes: f64, service_ns: u64) {
         let waited_ns = now_ns - self.last_completion_ns.max(dispatched_ns).min(now_ns);
         self.last_completion_ns = now_ns;
-        self.recent.completed(now_ns, bytes);
+        let busy_ns = self.recent.completed(now_ns, bytes);
         self.end_test_if_slow(now_ns, now_ns - dispatched_ns, service_ns);
         let stalled = waited_ns >= STALL_NS_MIN.max(STALL_SERVICE_TIMES * service_ns);
         if stalled && now_ns >= self.ignore_until_ns {
             self.end_period(now_ns, waited_ns);
         }
+        self.current.busy_ns += busy_ns;
         self.current.transfers += 1.0;
         self.current.bytes += bytes;
         self.current.largest_bytes = self.current.largest_bytes.max(bytes);
@@ -288,12 +296,17 @@ impl Stalls {
             return;
         }
         let per_second = amount / elapsed_ns * 1e9;
-        if self.recent.per_second(unit) > FASTER * per_second {
+        let busy_per_second = amount / sum(|period| period.busy_ns as f64) * 1e9;
+        if self.recent.per_second(unit) > FASTER * busy_per_second {
             return;
         }
+        let rates = [
+            sum(|period| period.transfers) / elapsed_ns,
+            sum(|period| period.bytes) / elapsed_ns,
+        ];
         self.seen = 0;
         self.begin_ns = None;
-        if self.is_false_alarm(now_ns) {
+        if self.is_false_alarm(now_ns, rates) {
             self.paced = None;
             self.ignore_ns = (self.ignore_ns * 2).clamp(IGNORE_NS_MIN, IGNORE_NS_MAX);
             self.ignore_until_ns = now_ns + self.ignore_ns;
@@ -304,15 +317,17 @@ impl Stalls {
 
     /// A budget that was lowered is met by a lower pace. If stalls go on under
     /// one lower pace after another, they have another cause, and going on
-    /// would end in standstill.
-    fn is_false_alarm(&mut self, now_ns: u64) -> bool {
+    /// would end in standstill. `rates`: of transfers and of bytes; where one of them
+    /// rose, it is another budget that is met.
+    fn is_false_alarm(&mut self, now_ns: u64, rates: [f64; 2]) -> bool {
         let soon = now_ns.saturating_sub(self.recognised_ns) < SETTLED_NS;
-        self.lowered = if self.paced.is_some() && soon {
+        let lower = rates[0] < self.rates[0] && rates[1] < self.rates[1];
+        self.lowered = if self.paced.is_some() && soon && lower {
             self.lowered + 1
         } else {
             0
         };
-        self.recognised_ns = now_ns;
+        (self.recognised_ns, self.rates) = (now_ns, rates);
         self.lowered > LOWERED_MAX
     }
 }

@@ -350,6 +350,30 @@ fn follows_a_lowered_budget() {
     assert!(lowered.transfers_per_second > 970.0, "{report}");
 }
 
+/// The same where it is lowered by so little that there is nothing in flight for much
+/// of the time.
+#[test]
+fn follows_a_budget_that_is_lowered_a_little() {
+    let budget = |transfers| Model::Budget {
+        slice_ns: 100_000_000,
+        transfers,
+        bytes: 0,
+        latency_ns: 60_000,
+    };
+    let mut load = Load::mix(&[16_384]);
+    load.foreground_every_ns = 5_000_000;
+    load.background.depth = 10;
+    let mut run = Run::new(config(WindowConfig::Learned), budget(300));
+    run.measure(&load, 5.0);
+    run.device.set_model(budget(200));
+    run.measure(&load, 3.0);
+    let lowered = run.measure(&load, 5.0);
+    let report = show("lowered", &lowered);
+    println!("{report}");
+    assert!(lowered.foreground_p99_ns < 2_000_000, "{report}");
+    assert!(lowered.transfers_per_second > 1940.0, "{report}");
+}
+
 #[test]
 fn stays_under_a_budget_of_bytes() {
     let model = || Model::Budget {
