@@ -5,9 +5,10 @@
 /// until the device has done what they filled it with: so many times what that
 /// takes, so that such waits are 2 % of the time at the most...
 const LINGERS_DRAINS: f64 = 50.0;
-/// ... 5 % where that is shorter than a millisecond, as a range of an index, which
-/// begins with somebody's reads, may be over before.
-const LINGERS_SHORT_DRAINS: f64 = 20.0;
+/// ... but where that takes less than `SHORT_NS`, no longer than this: a range of an
+/// index, which begins with somebody's reads, may be over before. From there on it
+/// is rather more, and the first rule's at twice as much.
+const LINGERS_SHORT_NS: f64 = 20e6;
 const SHORT_NS: f64 = 1e6;
 /// ... but at least this many times the usual time from one to the next: if they
 /// come at random, fewer than one in a hundred is later...
@@ -67,12 +68,11 @@ impl Foreground {
             .map(|usual| LINGERS_GAPS * (usual + RANDOM_GAP_LN).exp())
             .filter(|&gaps_ns| gaps_ns <= LINGERS_NS_MAX)
             .unwrap_or(0.0);
-        let drains = if drain_ns < SHORT_NS {
-            LINGERS_SHORT_DRAINS
-        } else {
-            LINGERS_DRAINS
-        };
-        (drains * drain_ns).max(gaps_ns).min(LINGERS_NS_MAX) as u64
+        let drains_ns = LINGERS_DRAINS * drain_ns;
+        let part = (drain_ns / SHORT_NS - 1.0).clamp(0.0, 1.0);
+        let short_ns = drains_ns.min(LINGERS_SHORT_NS);
+        let drains_ns = short_ns + part * (drains_ns - short_ns);
+        drains_ns.max(gaps_ns).min(LINGERS_NS_MAX) as u64
     }
 }
 
@@ -129,7 +129,20 @@ mod tests {
         foreground.came(1000 * MS, 2e6);
         assert!(foreground.is_active(1099 * MS));
         foreground.drain_measured(5e5);
-        assert!(foreground.is_active(1009 * MS) && !foreground.is_active(1010 * MS));
+        assert!(foreground.is_active(1019 * MS) && !foreground.is_active(1020 * MS));
+    }
+
+    #[test]
+    fn a_short_drain_is_lingered_for_less_and_no_drain_for_less_than_a_shorter() {
+        let lingers = |drain_us: u64| {
+            let mut foreground = Foreground::default();
+            foreground.came(1, (drain_us * 1000) as f64);
+            foreground.until_ns / 1000
+        };
+        let known = [100, 400, 1000, 1500, 2000, 5000].map(lingers);
+        assert_eq!(known, [5000, 20_000, 20_000, 47_500, 100_000, 250_000]);
+        let all: Vec<u64> = (0..300).map(|step| lingers(step * 10)).collect();
+        assert!(all.is_sorted(), "{all:?}");
     }
 
     #[test]

@@ -119,12 +119,16 @@ impl Learned {
     fn latest(&mut self, now_ns: u64) -> u64 {
         let was_active = self.foreground_is_active();
         self.now_ns = now_ns.max(self.now_ns);
+        self.look_for_foreground(was_active);
+        self.now_ns
+    }
+
+    fn look_for_foreground(&mut self, was_active: bool) {
         if was_active && !self.foreground_is_active() {
             self.alone.interrupt();
             self.foreground_cost = 0.0;
             self.shared.beside(0.0);
         }
-        self.now_ns
     }
 
     fn foreground_is_active(&self) -> bool {
@@ -378,7 +382,9 @@ impl Learned {
         if let Some(measured) = measured {
             let is_first = self.throughput.replace(measured.throughput).is_none();
             if is_first {
+                let was_active = self.foreground_is_active();
                 self.foreground.drain_measured(self.drain_ns());
+                self.look_for_foreground(was_active);
             }
             self.cost
                 .learn(measured.elapsed_ns, measured.transfers, measured.bytes);
