@@ -148,7 +148,8 @@ pub struct StoreBenchArgs {
     /// How much of a processor each of them may have, 1 to 100 %, such as 25 [default: what is left]
     ///
     /// A nice value bounds nothing while a processor is free. Where all together would use more than the
-    /// machine may, as in a virtual machine with a quota, everybody is stopped for it.
+    /// machine may, as in a virtual machine with a quota, everybody is stopped for it. What the store's own
+    /// threads do for them is not counted.
     #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "beside")]
     pub beside_cpu: Option<f64>,
     /// Threads that do the measured work [default: 1 for scan, range and update, 8 for commit and
