@@ -23,7 +23,7 @@ const RANDOM_GAP_LN: f64 = 0.5772;
 /// second to drain, always shelters for so long.
 const LINGERS_NS_MAX: f64 = 1e9;
 
-/// Whether somebody's requests come, or have just come.
+/// See the file's page.
 #[derive(Default)]
 pub(super) struct Foreground {
     last_ns: Option<u64>,

@@ -68,31 +68,43 @@ const LAG_NS: u64 = 1_000_000_000;
 /// Weight of one transfer in the usual latency.
 const USUAL_PART: f64 = 1.0 / 64.0;
 
+/// What was served, and how long something was in flight meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+struct Served {
+    busy_ns: u64,
+    transfers: f64,
+    bytes: f64,
+}
+
+impl Served {
+    fn add(&mut self, busy_ns: u64, bytes: f64) {
+        self.busy_ns += busy_ns;
+        self.transfers += 1.0;
+        self.bytes += bytes;
+    }
+
+    fn amount(&self, unit: RateUnit) -> f64 {
+        match unit {
+            RateUnit::Transfers => self.transfers,
+            RateUnit::Bytes => self.bytes,
+        }
+    }
+}
+
 /// What was served from the end of one stall to the end of the next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Period {
     elapsed_ns: u64,
-    /// Of that, while something was in flight.
-    busy_ns: u64,
     stalled_ns: u64,
-    transfers: f64,
-    bytes: f64,
+    served: Served,
     /// Of the largest transfer.
     largest_bytes: f64,
-}
-
-/// What was served in a while, without times in which nothing was asked for.
-#[derive(Clone, Copy, Debug, Default)]
-struct Block {
-    busy_ns: u64,
-    transfers: f64,
-    bytes: f64,
 }
 
 /// The latest blocks.
 #[derive(Clone, Debug, Default)]
 struct Recent {
-    blocks: [Block; BLOCKS],
+    blocks: [Served; BLOCKS],
     at: usize,
     /// Until when time was counted, or since when something is in flight.
     counted_ns: u64,
@@ -106,23 +118,17 @@ impl Recent {
         self.counted_ns = now_ns;
         if self.blocks[self.at].busy_ns >= BLOCK_NS {
             self.at = (self.at + 1) % BLOCKS;
-            self.blocks[self.at] = Block::default();
+            self.blocks[self.at] = Served::default();
         }
-        let block = &mut self.blocks[self.at];
-        block.busy_ns += busy_ns;
-        block.transfers += 1.0;
-        block.bytes += bytes;
+        self.blocks[self.at].add(busy_ns, bytes);
         busy_ns
     }
 
     /// Of the time in which something was in flight.
     fn per_second(&self, unit: RateUnit) -> f64 {
         let busy_ns: u64 = self.blocks.iter().map(|block| block.busy_ns).sum();
-        let amount = |block: &Block| match unit {
-            RateUnit::Transfers => block.transfers,
-            RateUnit::Bytes => block.bytes,
-        };
-        self.blocks.iter().map(amount).sum::<f64>() / busy_ns.max(1) as f64 * 1e9
+        let amounts = self.blocks.iter().map(|block| block.amount(unit));
+        amounts.sum::<f64>() / busy_ns.max(1) as f64 * 1e9
     }
 }
 
@@ -216,9 +222,7 @@ impl Stalls {
         if stalled && now_ns >= self.ignore_until_ns {
             self.end_period(now_ns, waited_ns);
         }
-        self.current.busy_ns += busy_ns;
-        self.current.transfers += 1.0;
-        self.current.bytes += bytes;
+        self.current.served.add(busy_ns, bytes);
         self.current.largest_bytes = self.current.largest_bytes.max(bytes);
     }
 
@@ -244,7 +248,7 @@ impl Stalls {
         let Some(elapsed_ns) = begin_ns.map(|begin_ns| now_ns - begin_ns) else {
             return;
         };
-        let few = period.bytes < TRANSFERS_MIN * period.largest_bytes;
+        let few = period.served.bytes < TRANSFERS_MIN * period.largest_bytes;
         if !(PERIOD_NS_MIN..=PERIOD_NS_MAX).contains(&elapsed_ns) || few {
             self.seen = 0;
             return;
@@ -267,43 +271,36 @@ impl Stalls {
         if sum(|period| period.stalled_ns as f64) < STALLED_SHARE_MIN * elapsed_ns {
             return;
         }
-        let spread = |of: fn(&Period) -> f64| {
-            let mean = sum(of) / elapsed_ns;
-            self.periods
-                .iter()
-                .map(|period| (of(period) / period.elapsed_ns as f64 / mean - 1.0).abs())
+        let amounts = |unit| self.periods.iter().map(move |it| it.served.amount(unit));
+        let rate = |unit| amounts(unit).sum::<f64>() / elapsed_ns;
+        let spread = |unit| {
+            let mean = rate(unit);
+            amounts(unit)
+                .zip(&self.periods)
+                .map(|(amount, period)| (amount / period.elapsed_ns as f64 / mean - 1.0).abs())
                 .fold(0.0, f64::max)
         };
-        let by_count = spread(|period| period.transfers);
-        let by_bytes = spread(|period| period.bytes);
+        let units = [RateUnit::Transfers, RateUnit::Bytes];
+        let [by_count, by_bytes] = units.map(spread);
         if by_count.min(by_bytes) > AGREE {
             return;
         }
-        let (unit, amount) = if by_count <= by_bytes {
-            (RateUnit::Transfers, sum(|period| period.transfers))
+        let unit = if by_count <= by_bytes {
+            RateUnit::Transfers
         } else {
-            (RateUnit::Bytes, sum(|period| period.bytes))
+            RateUnit::Bytes
         };
+        let amount = amounts(unit).sum::<f64>();
         let mean = amount / PERIODS as f64;
-        let differ = self.periods.iter().any(|period| {
-            let amount = match unit {
-                RateUnit::Transfers => period.transfers,
-                RateUnit::Bytes => period.bytes,
-            };
-            (amount / mean - 1.0).abs() > AGREE_AMOUNT
-        });
-        if differ {
+        if amounts(unit).any(|amount| (amount / mean - 1.0).abs() > AGREE_AMOUNT) {
             return;
         }
-        let per_second = amount / elapsed_ns * 1e9;
-        let busy_per_second = amount / sum(|period| period.busy_ns as f64) * 1e9;
+        let per_second = rate(unit) * 1e9;
+        let busy_per_second = amount / sum(|period| period.served.busy_ns as f64) * 1e9;
         if self.recent.per_second(unit) > FASTER * busy_per_second {
             return;
         }
-        let rates = [
-            sum(|period| period.transfers) / elapsed_ns,
-            sum(|period| period.bytes) / elapsed_ns,
-        ];
+        let rates = units.map(rate);
         self.seen = 0;
         self.begin_ns = None;
         if self.is_false_alarm(now_ns, rates) {

@@ -298,13 +298,18 @@ fn alone_the_background_gets_the_device() {
     }
 }
 
-fn capped() -> Model {
+/// So many transfers in each slice.
+fn budget(slice_ns: u64, transfers: u64) -> Model {
     Model::Budget {
-        slice_ns: 100_000_000,
-        transfers: 300,
+        slice_ns,
+        transfers,
         bytes: 0,
         latency_ns: 60_000,
     }
+}
+
+fn capped() -> Model {
+    budget(100_000_000, 300)
 }
 
 /// A volume of 3000 operations a second that serves 300 at once and then
@@ -336,12 +341,7 @@ fn follows_a_lowered_budget() {
     load.foreground_every_ns = 5_000_000;
     let mut run = Run::new(config(WindowConfig::Learned), capped());
     run.measure(&load, 5.0);
-    run.device.set_model(Model::Budget {
-        slice_ns: 100_000_000,
-        transfers: 100,
-        bytes: 0,
-        latency_ns: 60_000,
-    });
+    run.device.set_model(budget(100_000_000, 100));
     run.measure(&load, 2.0);
     let lowered = run.measure(&load, 9.0);
     let report = show("lowered", &lowered);
@@ -354,18 +354,12 @@ fn follows_a_lowered_budget() {
 /// of the time.
 #[test]
 fn follows_a_budget_that_is_lowered_a_little() {
-    let budget = |transfers| Model::Budget {
-        slice_ns: 100_000_000,
-        transfers,
-        bytes: 0,
-        latency_ns: 60_000,
-    };
     let mut load = Load::mix(&[16_384]);
     load.foreground_every_ns = 5_000_000;
     load.background.depth = 10;
-    let mut run = Run::new(config(WindowConfig::Learned), budget(300));
+    let mut run = Run::new(config(WindowConfig::Learned), capped());
     run.measure(&load, 5.0);
-    run.device.set_model(budget(200));
+    run.device.set_model(budget(100_000_000, 200));
     run.measure(&load, 3.0);
     let lowered = run.measure(&load, 5.0);
     let report = show("lowered", &lowered);
@@ -471,12 +465,7 @@ fn takes_no_slow_moment_for_a_budget() {
     let mut run = Run::new(config(WindowConfig::Learned), flash());
     let usual = run.measure(&load, 2.0);
     for _ in 0..3 {
-        run.device.set_model(Model::Budget {
-            slice_ns: 17_000_000,
-            transfers: 20,
-            bytes: 0,
-            latency_ns: 60_000,
-        });
+        run.device.set_model(budget(17_000_000, 20));
         run.measure(&load, 0.2);
         run.device.set_model(flash());
         let after = run.measure(&load, 2.0);
