@@ -161,7 +161,6 @@ fn alone(options: &StoreBenchOptions) -> Result<Setting, Failure> {
         experiment: Experiment::Oltp,
         priorities: Switch::On,
         beside: Vec::new(),
-        beside_cpu_share: None,
         ..first
     })
 }
@@ -176,7 +175,6 @@ pub fn settings(alone: Setting, rate_per_second: f64) -> [Setting; 3] {
     };
     let with = Setting {
         beside: vec![Beside::Scan, Beside::Checkpoint],
-        beside_cpu_share: None,
         ..alone.clone()
     };
     let without = Setting {

@@ -214,12 +214,7 @@ fn threads(text: &str) -> Result<u64, String> {
 /// A share from a text such as `25` or `25%`.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
-    let percent: u8 = number
-        .parse()
-        .ok()
-        .filter(|percent| (1..=100).contains(percent))
-        .ok_or_else(|| format!("{text:?} is no part of a processor; write 1 to 100, in percent"))?;
-    Ok(f64::from(percent) / 100.0)
+    list::number_within(number, 1, 100).map(|percent| percent as f64 / 100.0)
 }
 
 /// Of a table with its index.

@@ -35,8 +35,8 @@ const CHECKPOINT_PAUSE: Duration =
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest sleep between checkpoints, so that the end of a run is seen.
 const CHECKPOINT_NAP: Duration = Duration::from_millis(20);
-/// Between two looks at whether the run is over.
-const LOOK: u64 = 64;
+/// Rows that are counted at once.
+const COUNTED: u64 = 64;
 
 /// Of a file that is removed, at once, and before the next part. Each part is a
 /// commit of the filesystem's journal, and no flush of the log begins while a
@@ -92,21 +92,26 @@ impl Background<'_> {
         self.all.fetch_add(rows, Ordering::Relaxed);
     }
 
+    /// So many rows were read: counts them by the few, and rests after those.
+    fn has_read(&self, rows: u64, rest: &dyn Fn()) {
+        if rows.is_multiple_of(COUNTED) {
+            self.count(COUNTED);
+            rest();
+        }
+    }
+
     fn scan(&self, work: &Work<'_>, rest: &dyn Fn()) -> Result<(), Error> {
         let mut transaction = work.store.begin_bulk();
         let mut rows = 0;
         for row in transaction.range(TABLE, .., Direction::Forward)? {
             row?;
             rows += 1;
-            if rows % LOOK == 0 {
-                self.count(LOOK);
-                rest();
-                if work.is_over() {
-                    return Ok(());
-                }
+            self.has_read(rows, rest);
+            if work.is_over() {
+                break;
             }
         }
-        self.count(rows % LOOK);
+        self.count(rows % COUNTED);
         Ok(())
     }
 
@@ -119,13 +124,10 @@ impl Background<'_> {
         let path = work.table.backup_path();
         let mut options = options.clone();
         options.durability = Durability::Lazy;
-        let copied = Cell::new(0_u64);
+        let rows = Cell::new(0);
         let go_on = || {
-            copied.set(copied.get() + 1);
-            if copied.get().is_multiple_of(LOOK) {
-                self.count(LOOK);
-                rest();
-            }
+            rows.set(rows.get() + 1);
+            self.has_read(rows.get(), rest);
             !work.is_over()
         };
         match work.store.backup_while(&path, &options, &go_on) {
@@ -133,7 +135,7 @@ impl Background<'_> {
             Err(Error::Stopped) => return Ok(()),
             other => other?,
         };
-        self.count(copied.get() % LOOK);
+        self.count(rows.get() % COUNTED);
         // What stays is removed with the store.
         let _ = remove_slowly(&path, &|| work.is_over());
         Ok(())

@@ -24,7 +24,7 @@ pub struct Ration {
     /// Of a processor; `None`: all of it.
     share: Option<f64>,
     since: Cell<Instant>,
-    cpu_ns: Cell<u64>,
+    cpu_ns: u64,
 }
 
 impl Ration {
@@ -32,7 +32,7 @@ impl Ration {
         Self {
             share,
             since: Cell::new(Instant::now()),
-            cpu_ns: Cell::new(thread_cpu_ns()),
+            cpu_ns: thread_cpu_ns(),
         }
     }
 
@@ -41,7 +41,7 @@ impl Ration {
     pub fn keep(&self, is_over: &dyn Fn() -> bool) {
         let Some(share) = self.share else { return };
         loop {
-            let used_ns = thread_cpu_ns() - self.cpu_ns.get();
+            let used_ns = thread_cpu_ns() - self.cpu_ns;
             let due = Duration::from_secs_f64(used_ns as f64 / 1e9 / share);
             let passed = self.since.get().elapsed();
             match due.checked_sub(passed) {
