@@ -7,6 +7,10 @@
 const PACE: f64 = 0.985;
 /// Requests that may go at once after a pause, in time at the paced rate.
 const BURST_NS: f64 = 1_500_000.0;
+/// Once nothing is left, what comes in so much time is saved up before more goes.
+/// Each go wakes a thread and the device: one for each request takes a processor
+/// where a volume allows some tens of thousands a second.
+const GRAIN_NS: f64 = 100_000.0;
 /// How far urgent requests, which never wait, may overdraw, in bursts.
 const DEBT_BURSTS: f64 = 20.0;
 /// Part of the rate that the lower levels keep when urgent ones use all of it:
@@ -47,6 +51,8 @@ pub(super) struct Pace {
     largest: f64,
     /// What the lower levels may send even then, in units.
     reserve: f64,
+    /// Nothing was left, and a grain has not been saved up since.
+    is_saving: bool,
     filled_ns: u64,
 }
 
@@ -58,6 +64,7 @@ impl Pace {
             tokens: 0.0,
             largest: 0.0,
             reserve: 0.0,
+            is_saving: true,
             filled_ns: now_ns,
         }
     }
@@ -91,11 +98,18 @@ impl Pace {
         let debt_max = (burst * DEBT_BURSTS).max(self.largest);
         self.tokens = (self.tokens + more).clamp(-debt_max, burst);
         self.reserve = (self.reserve + more * RESERVE).min(1.0_f64.max(burst * RESERVE));
+        self.is_saving &= self.tokens <= self.enough();
+    }
+
+    /// With more units than these another grain goes: the last of its transfers
+    /// overdraws.
+    fn enough(&self) -> f64 {
+        (GRAIN_NS * self.per_ns() - self.units(4096.0)).max(0.0)
     }
 
     /// Whether a request that nobody waits for may go.
     pub fn has_room(&self) -> bool {
-        self.tokens > 0.0 || self.reserve >= 1.0
+        !self.is_saving || self.reserve >= 1.0
     }
 
     /// As much may go as ever may: the pace holds nothing back.
@@ -108,8 +122,8 @@ impl Pace {
         if self.has_room() {
             return None;
         }
-        // Half a unit above zero, so that one wake-up is enough.
-        let tokens = 0.5_f64.mul_add(self.units(4096.0), -self.tokens);
+        // Half a unit more, so that one wake-up is enough.
+        let tokens = 0.5_f64.mul_add(self.units(4096.0), self.enough()) - self.tokens;
         let reserve = (1.0 - self.reserve) / RESERVE;
         let missing = tokens.min(reserve);
         Some(self.filled_ns + (missing / self.per_ns()).ceil() as u64 + 1)
@@ -125,6 +139,7 @@ impl Pace {
             }
         }
         self.tokens -= units;
+        self.is_saving |= self.tokens <= 0.0;
     }
 
     /// Goes by so many times the pace from now on.
@@ -155,5 +170,38 @@ mod tests {
             }
         }
         assert!((86..=93).contains(&transfers), "{transfers} in 9 s");
+    }
+
+    /// Times that something goes in a second, and transfers, where a timer wakes
+    /// whoever has always more to send.
+    fn wake_ups(per_second: f64) -> (u32, u32) {
+        let limit = RateLimit {
+            unit: RateUnit::Transfers,
+            per_second,
+        };
+        let mut pace = Pace::new(0, limit);
+        let (mut now_ns, mut wake_ups, mut transfers) = (0, 0, 0);
+        while now_ns < 1_000_000_000 {
+            while pace.has_room() {
+                pace.departed(16_384.0, false);
+                transfers += 1;
+            }
+            now_ns = pace.next_timer().unwrap();
+            pace.fill(now_ns);
+            wake_ups += 1;
+            assert!(pace.has_room(), "one wake-up is enough");
+        }
+        (wake_ups, transfers)
+    }
+
+    #[test]
+    fn a_small_budget_goes_evenly_and_a_large_one_in_grains() {
+        for (per_second, each) in [(3000.0, 1.0), (61_000.0, 6.0), (256_000.0, 25.2)] {
+            let (wake_ups, transfers) = wake_ups(per_second);
+            let share = f64::from(transfers) / per_second;
+            assert!((0.98..0.99).contains(&share), "{share} of {per_second}");
+            let each_time = f64::from(transfers) / f64::from(wake_ups);
+            assert!((each_time / each - 1.0).abs() < 0.1, "{each_time} at once");
+        }
     }
 }
