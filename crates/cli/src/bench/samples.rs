@@ -358,6 +358,7 @@ pub fn transactions(setting: Setting, p99_us: f64, rows_per_second: f64) -> Stor
             disk: Some(1),
             machine: Some(0),
             longest_own_ns: 11_000_000,
+            cpu_quota: false,
         },
         background: background.collect(),
         ledger: Ledger::default(),

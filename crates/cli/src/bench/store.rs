@@ -5,6 +5,7 @@ mod beside;
 mod document;
 mod limit;
 mod measure;
+mod quota;
 mod ration;
 mod render;
 mod run;

@@ -194,8 +194,27 @@ fn conclusion(outcome: &DemoOutcome) -> Vec<String> {
             units::figure(gain)
         )
     };
-    let stalls = stalls([alone, without, with]);
-    [first, work].into_iter().chain(stalls).collect()
+    let runs = [alone, without, with];
+    let told = [stalls(runs), quota(outcome, runs)].into_iter().flatten();
+    [first, work].into_iter().chain(told).collect()
+}
+
+/// Whether the machine was stopped because it had used up its part of a host.
+fn quota(outcome: &DemoOutcome, runs: [&StoreRun; 3]) -> Option<String> {
+    const QUOTA: &str = "A quota of the processors' time, a control group's or a hypervisor's";
+    let is_stopped = runs.iter().any(|run| run.gaps.cpu_quota);
+    match outcome.only_processor {
+        Some(number) if is_stopped => Some(format!(
+            "{QUOTA}, stopped this machine, also when only processor {number} worked. That is in these figures."
+        )),
+        Some(number) => Some(format!(
+            "{QUOTA}, stopped this machine when all of them worked: all this was measured on processor {number} alone."
+        )),
+        None if is_stopped => Some(format!(
+            "{QUOTA}, stopped this machine. That is in these figures."
+        )),
+        None => None,
+    }
 }
 
 /// What no priority helps against, and may be in one run only.

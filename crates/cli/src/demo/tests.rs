@@ -9,6 +9,7 @@ fn outcome() -> DemoOutcome {
         best_per_second: 5000.0,
         rate_per_second: 2000.0,
         runs,
+        only_processor: None,
         disk: "vda (50 GiB)".to_owned(),
         disturbed: false,
         report: Some("plots.html".into()),
@@ -61,6 +62,26 @@ fn a_disk_that_stood_still_is_told_of() {
         text.contains("3 times in the first run, 0 times in the second"),
         "{text}"
     );
+}
+
+#[test]
+fn a_quota_that_stops_the_machine_is_told_of() {
+    let mut stopped = outcome();
+    let last = |outcome: &DemoOutcome| {
+        let text = outcome.text(Style::PLAIN);
+        text.trim_end().rsplit('\n').next().unwrap().to_owned()
+    };
+    assert!(!last(&stopped).contains("quota"));
+    stopped.only_processor = Some(3);
+    assert!(last(&stopped).ends_with("was measured on processor 3 alone."));
+    stopped.runs[1].gaps.cpu_quota = true;
+    let text = last(&stopped);
+    assert!(
+        text.contains("only processor 3 worked. That is in"),
+        "{text}"
+    );
+    stopped.only_processor = None;
+    assert!(last(&stopped).contains("stopped this machine. That is in"));
 }
 
 #[test]

@@ -98,6 +98,9 @@ pub struct Gaps {
     pub machine: Option<u64>,
     /// Of the rest.
     pub longest_own_ns: u64,
+    /// Whether the machine's stops, in at least one repetition, ended as those of a
+    /// quota of the processors' time do.
+    pub cpu_quota: bool,
 }
 
 impl Gaps {
@@ -113,6 +116,7 @@ impl Gaps {
         self.disk = both(self.disk, other.disk);
         self.machine = both(self.machine, other.machine);
         self.longest_own_ns = self.longest_own_ns.max(other.longest_own_ns);
+        self.cpu_quota |= other.cpu_quota;
     }
 }
 

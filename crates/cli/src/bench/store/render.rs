@@ -319,6 +319,14 @@ fn facts(outcome: &StoreBenchOutcome) -> Vec<String> {
             units::bytes_per_second(limit.sequential_bytes_per_second),
         ));
     }
+    if outcome.runs.iter().any(|run| run.gaps.cpu_quota) {
+        facts.push(
+            "A quota of the processors' time, a control group's or a hypervisor's, stops this machine: its stops end \
+             whole tenths of a second apart. They are in these figures. With less at work there may be none: try \
+             one processor (taskset --cpu-list 0 iolane ...)."
+                .to_owned(),
+        );
+    }
     facts.push(
         "Gaps: times of more than 10 ms in which no operation ended. The disk's and the machine's would be shorter but \
          for times in which the disk, with requests in flight, completed none, or the machine ran no thread. Idle: \

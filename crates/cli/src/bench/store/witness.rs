@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use iolane_disk::served::go_first;
 
 use super::document::Gaps;
+use super::quota;
 use super::timeline::GAP_NS;
 use crate::bench::load::nanoseconds;
 use crate::sys::affinity::{allowed_processors, stay_on};
@@ -74,6 +75,7 @@ impl Stalls {
             above_10_ms: gaps.len() as u64,
             disk: disk.as_ref().map(|_| 0),
             machine: machine.as_ref().map(|_| 0),
+            cpu_quota: quota::ends_stops(&disjoint(machine.iter().flatten())),
             ..Gaps::default()
         };
         for &gap in gaps {
