@@ -149,7 +149,7 @@ fn text_and_report_are_for_people() {
     let output = iolane(directory.path(), &line).output().unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
-    for expected in ["rows/s", "tx/s", "of device", "data idle", "role"] {
+    for expected in ["rows/s", "tx/s", "into a pool", "data idle", "role"] {
         assert!(text.contains(expected), "{text}");
     }
     let page = fs::read_to_string(directory.path().join("page.html")).unwrap();

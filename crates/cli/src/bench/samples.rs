@@ -12,8 +12,8 @@ use super::hugepages::{
 use super::load::Load;
 use super::mix::{LearnedRate, LearnedUnit, LearnedWindow, MixOutcome, MixRun, SchedulerKind};
 use super::store::{
-    BackgroundRun, Gaps, RunFigures, Setting, Slice, SliceOutstanding, StoreCounts, StoreRun,
-    TableFacts,
+    BackgroundRun, DeviceRates, Gaps, RunFigures, Setting, Slice, SliceOutstanding, StoreCounts,
+    StoreRun, TableFacts,
 };
 use super::sweep::{SweepOutcome, SweepRun};
 use crate::args::choices::{Backend, IoMode, Switch, SyncMethod};
@@ -367,7 +367,10 @@ pub fn transactions(setting: Setting, p99_us: f64, rows_per_second: f64) -> Stor
             pages_read_ahead: 4000,
             ..StoreCounts::default()
         },
-        device_bytes_per_second: Some(1e9),
+        device: Some(DeviceRates {
+            least_memory: 1e9,
+            into_pool: 8e8,
+        }),
         cpu_time: cpu(load.operations),
         timeline: (0..SECONDS).map(slice).collect(),
         load,

@@ -34,7 +34,7 @@ use crate::target::{Target, TargetRequest};
 pub use document::{
     BackgroundRun, Gaps, LedgerRow, RunFigures, Slice, SliceOutstanding, StoreCounts, StoreRun,
 };
-pub use limit::Limit;
+pub use limit::{DeviceRates, Limit};
 pub use measure::{loaded, measure, measure_settings};
 pub use render::{latency_over_time, outstanding_over_time};
 pub use table::{Table, TableFacts};

@@ -5,6 +5,7 @@ use iolane_store::{FileClass, Ledger, Role};
 use serde::Serialize;
 
 use super::Setting;
+use super::limit::DeviceRates;
 use crate::args::store_bench::Beside;
 use crate::bench::knee::Knee;
 use crate::bench::load::Load;
@@ -47,18 +48,24 @@ pub struct OfDevice {
     pub shares: Vec<f64>,
     /// Of the device.
     pub bytes_per_second: Vec<f64>,
+    /// Of what it read into as much memory as the pool has, 64 MiB at the most.
+    pub share_into_pool: f64,
+    pub shares_into_pool: Vec<f64>,
     /// The same, times what it read with as many at once as fill it over what it read
     /// at its knee, both before all runs; `null` where it did not read single pages.
     pub share_of_knee: Option<f64>,
 }
 
 impl OfDevice {
-    fn new(read_bytes_per_second: f64, device_bytes_per_second: f64) -> Self {
-        let share = read_bytes_per_second / device_bytes_per_second.max(1.0);
+    fn new(read_bytes_per_second: f64, device: DeviceRates) -> Self {
+        let share = read_bytes_per_second / device.least_memory.max(1.0);
+        let share_into_pool = read_bytes_per_second / device.into_pool.max(1.0);
         Self {
             share,
             shares: vec![share],
-            bytes_per_second: vec![device_bytes_per_second],
+            bytes_per_second: vec![device.least_memory],
+            share_into_pool,
+            shares_into_pool: vec![share_into_pool],
             share_of_knee: None,
         }
     }
@@ -73,14 +80,21 @@ impl OfDevice {
     fn add(&mut self, other: Self) {
         self.shares.extend(other.shares);
         self.bytes_per_second.extend(other.bytes_per_second);
-        if let Some(all) = Spread::of(self.shares.clone()) {
-            self.share = all.median;
+        self.shares_into_pool.extend(other.shares_into_pool);
+        let medians = [
+            (&self.shares, &mut self.share),
+            (&self.shares_into_pool, &mut self.share_into_pool),
+        ];
+        for (shares, median) in medians {
+            if let Some(all) = Spread::of(shares.clone()) {
+                *median = all.median;
+            }
         }
     }
 
     /// The least and the greatest, if there are several.
-    pub fn spread(&self) -> Option<(f64, f64)> {
-        let all = Spread::of(self.shares.clone())?;
+    pub fn spread(shares: &[f64]) -> Option<(f64, f64)> {
+        let all = Spread::of(shares.to_vec())?;
         (all.samples.len() > 1).then_some((all.min, all.max))
     }
 }
@@ -296,7 +310,7 @@ pub struct RunFigures {
     pub ledger: Ledger,
     pub counts: StoreCounts,
     /// Without a store, right before and after.
-    pub device_bytes_per_second: Option<f64>,
+    pub device: Option<DeviceRates>,
     pub cpu_time: CpuTime,
     pub timeline: Vec<Slice>,
 }
@@ -319,9 +333,7 @@ impl StoreRun {
             source: ledger,
         };
         let read = run.read_bytes_per_second();
-        run.of_device = measured
-            .device_bytes_per_second
-            .map(|device| OfDevice::new(read, device));
+        run.of_device = measured.device.map(|device| OfDevice::new(read, device));
         run
     }
 
@@ -371,13 +383,25 @@ mod tests {
 
     #[test]
     fn shares_of_the_device_are_those_of_each_repetition() {
-        let mut all = OfDevice::new(80.0, 100.0);
-        assert_eq!((all.share, all.spread()), (0.8, None));
+        let of = |read: f64, device: f64| {
+            let rates = DeviceRates {
+                least_memory: device,
+                into_pool: device / 2.0,
+            };
+            OfDevice::new(read, rates)
+        };
+        let mut all = of(80.0, 100.0);
+        assert_eq!((all.share, OfDevice::spread(&all.shares)), (0.8, None));
         // The disk was twice as fast, and so was the store.
-        all.add(OfDevice::new(180.0, 200.0));
-        all.add(OfDevice::new(30.0, 100.0));
-        assert_eq!((all.share, all.spread()), (0.8, Some((0.3, 0.9))));
+        all.add(of(180.0, 200.0));
+        all.add(of(30.0, 100.0));
+        assert_eq!(
+            (all.share, OfDevice::spread(&all.shares)),
+            (0.8, Some((0.3, 0.9)))
+        );
         assert_eq!(all.bytes_per_second, [100.0, 200.0, 100.0]);
+        assert_eq!(all.share_into_pool, 1.6);
+        assert_eq!(all.shares_into_pool, [1.6, 1.8, 0.6]);
         let sweep = [(1, 10.0, 1.0), (8, 60.0, 2.0), (64, 100.0, 30.0)];
         all.hold_against_knee(&knee::find(&sweep).unwrap());
         let of_knee = all.share_of_knee.unwrap();

@@ -28,6 +28,8 @@ const PAGE_BYTES: u64 = 16 << 10;
 /// An extent.
 const SEQUENTIAL_BYTES: u64 = 1 << 20;
 const SEQUENTIAL_DEPTH: u64 = 8;
+/// Of memory that is read into in turn: more than processors keep near.
+const POOL_BYTES_MAX: u64 = 64 << 20;
 
 /// Rates of direct reads of the table's file.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -46,6 +48,27 @@ pub struct Reads {
     pattern: Pattern,
     block_bytes: u64,
     depth: u64,
+    /// Into so much memory in turn; 0: what is outstanding, which stays near the
+    /// processor.
+    memory_bytes: u64,
+}
+
+/// How fast the device reads what an experiment reads, in bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceRates {
+    /// Into as little memory as that takes.
+    pub least_memory: f64,
+    /// Into as much as the pool has.
+    pub into_pool: f64,
+}
+
+impl DeviceRates {
+    pub fn mean(self, other: DeviceRates) -> DeviceRates {
+        DeviceRates {
+            least_memory: f64::midpoint(self.least_memory, other.least_memory),
+            into_pool: f64::midpoint(self.into_pool, other.into_pool),
+        }
+    }
 }
 
 impl Reads {
@@ -53,6 +76,7 @@ impl Reads {
         pattern: Pattern::Sequential,
         block_bytes: SEQUENTIAL_BYTES,
         depth: SEQUENTIAL_DEPTH,
+        memory_bytes: 0,
     };
 
     const fn random(depth: u64) -> Reads {
@@ -60,6 +84,7 @@ impl Reads {
             pattern: Pattern::Random,
             block_bytes: PAGE_BYTES,
             depth,
+            memory_bytes: 0,
         }
     }
 
@@ -85,6 +110,7 @@ impl Reads {
 pub struct Device<'a> {
     path: PathBuf,
     bytes: u64,
+    pool_bytes: u64,
     arena: Arena,
     file: File,
     /// Dropped, it would refuse the file's requests.
@@ -95,7 +121,7 @@ pub struct Device<'a> {
 impl<'a> Device<'a> {
     /// # Errors
     /// A file that cannot be opened.
-    pub fn of(table: &Table, session: &'a Session) -> Result<Device<'a>, Failure> {
+    pub fn of(table: &Table, pool_bytes: u64, session: &'a Session) -> Result<Device<'a>, Failure> {
         let files = table.data_files()?;
         let Some((path, bytes)) = files.into_iter().next() else {
             return Err(Failure::Internal {
@@ -105,13 +131,18 @@ impl<'a> Device<'a> {
         // As the store's pool, and a sweep's: registered, in huge pages. Without,
         // a processor that is busy with a read's pages is the limit.
         let deepest = DEPTHS.into_iter().max().unwrap_or(1);
-        let sizes = [(deepest, PAGE_BYTES), (SEQUENTIAL_DEPTH, SEQUENTIAL_BYTES)];
+        let pool_bytes = pool_bytes.min(POOL_BYTES_MAX);
+        let sizes = [
+            (deepest.max(pool_bytes / PAGE_BYTES), PAGE_BYTES),
+            (SEQUENTIAL_DEPTH, SEQUENTIAL_BYTES),
+        ];
         let arena = workload::arena(&sizes)?;
         let engine = engine(&arena)?;
         let file = engine.open(&path, OpenOptions::new().read(true).direct(true));
         Ok(Device {
             path,
             bytes,
+            pool_bytes,
             file: file.map_err(|error| open_failure(&error))?,
             arena,
             _engine: engine,
@@ -146,7 +177,18 @@ impl<'a> Device<'a> {
     ///
     /// # Errors
     /// As [`limit`](Self::limit).
-    pub fn bytes_per_second(&self, reads: Reads) -> Result<f64, Failure> {
+    pub fn rates(&self, reads: Reads) -> Result<DeviceRates, Failure> {
+        let in_turn = Reads {
+            memory_bytes: self.pool_bytes,
+            ..reads
+        };
+        Ok(DeviceRates {
+            least_memory: self.bytes_per_second(reads)?,
+            into_pool: self.bytes_per_second(in_turn)?,
+        })
+    }
+
+    fn bytes_per_second(&self, reads: Reads) -> Result<f64, Failure> {
         let rate = self.load(reads)?.operations_per_second();
         Ok(rate * reads.block_bytes as f64)
     }
@@ -167,7 +209,7 @@ fn stream(file: File, reads: Reads) -> Stream {
         operation: Operation::Read,
         pattern: reads.pattern,
         block_sizes_bytes: vec![reads.block_bytes],
-        memory_bytes: 0,
+        memory_bytes: reads.memory_bytes,
         seed: reads.depth,
         thread_priority: None,
     }
@@ -203,6 +245,7 @@ mod tests {
                 pattern: Pattern::Sequential,
                 block_bytes: PAGE_BYTES,
                 depth: 4,
+                memory_bytes: 0,
             },
         );
         let extent: (&Path, u64) = (file.path(), bytes);

@@ -63,7 +63,9 @@ pub fn measure_settings(
 ) -> Result<StoreBenchOutcome, Failure> {
     let reads = [Experiment::Scan, Experiment::Range];
     let compared = settings.iter().any(|one| reads.contains(&one.experiment));
-    let device = compared.then(|| Device::of(table, session)).transpose()?;
+    let device = compared
+        .then(|| Device::of(table, options.table.pool_size_bytes, session))
+        .transpose()?;
     let limit = device.as_ref().map(Device::limit).transpose()?;
     // A shared disk is faster in one minute than in the next: each run is held
     // against what the disk does right before and after it.

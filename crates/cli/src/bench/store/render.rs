@@ -15,10 +15,12 @@ pub fn text(outcome: &StoreBenchOutcome, style: Style) -> String {
     let mut text = String::new();
     for (experiment, runs) in by_experiment(outcome) {
         text.push_str(&format!(
-            "{}\n{}\n{}\n{}\n",
+            "{}\n{}\n{}\n{}{}\n",
             style.bold(title(experiment)),
             work_table(&runs).render(style),
             device_table(&runs).render(style),
+            limit_table(&runs)
+                .map_or_else(String::new, |table| format!("{}\n", table.render(style))),
             ledger_table(&runs).render(style),
         ));
     }
@@ -33,11 +35,13 @@ pub fn html(outcome: &StoreBenchOutcome) -> Vec<Section> {
     for (experiment, runs) in by_experiment(outcome) {
         let labelled: Vec<(String, &StoreRun)> =
             runs.iter().map(|run| (run.setting.label(), *run)).collect();
-        sections.push(
-            Section::new(title(experiment))
-                .table(work_table(&runs))
-                .table(device_table(&runs)),
-        );
+        let section = Section::new(title(experiment))
+            .table(work_table(&runs))
+            .table(device_table(&runs));
+        sections.push(match limit_table(&runs) {
+            Some(table) => section.table(table),
+            None => section,
+        });
         let histograms: Vec<_> = labelled
             .iter()
             .map(|(name, run)| (name.clone(), &run.load.latency_ns))
@@ -174,9 +178,6 @@ fn device_table(runs: &[&StoreRun]) -> Table {
             "store",
             "beside",
             "read",
-            "of device",
-            "(spread)",
-            "of knee",
             "written",
             "data idle",
             "data p50",
@@ -192,7 +193,6 @@ fn device_table(runs: &[&StoreRun]) -> Table {
     );
     for run in runs {
         let (data, log) = (&run.outstanding.data, &run.outstanding.log);
-        let of_device = run.of_device.as_ref();
         let moved = run.read_bytes_per_second() + run.written_bytes_per_second();
         let cpu_ns_per_second =
             run.cpu_time.total_ns() as f64 * 1e9 / run.load.duration_ns.max(1) as f64;
@@ -200,13 +200,6 @@ fn device_table(runs: &[&StoreRun]) -> Table {
             run.setting.label(),
             run.setting.beside_label(),
             units::bytes_per_second(run.read_bytes_per_second()),
-            of_device.map_or_else(String::new, |it| percent(it.share)),
-            of_device
-                .and_then(OfDevice::spread)
-                .map_or_else(String::new, spread),
-            of_device
-                .and_then(|it| it.share_of_knee)
-                .map_or_else(String::new, percent),
             units::bytes_per_second(run.written_bytes_per_second()),
             percent(data.idle_share),
             data.p50_requests.to_string(),
@@ -230,8 +223,40 @@ fn device_table(runs: &[&StoreRun]) -> Table {
     table.without_empty_columns()
 }
 
-fn spread((least, greatest): (f64, f64)) -> String {
-    format!("{} to {}", percent(least), percent(greatest))
+/// What the store reads, held against what the device reads without one. `None` where
+/// nothing was held against it.
+fn limit_table(runs: &[&StoreRun]) -> Option<Table> {
+    let mut table = Table::new(
+        1,
+        [
+            "of what the device reads",
+            "into little memory",
+            "(spread)",
+            "into a pool",
+            "(spread)",
+            "into little, at its knee",
+        ],
+    );
+    let spread_of = |shares: &[f64]| {
+        let spread = OfDevice::spread(shares);
+        spread.map_or_else(String::new, |(least, greatest)| {
+            format!("{} to {}", percent(least), percent(greatest))
+        })
+    };
+    let mut is_empty = true;
+    for run in runs {
+        let Some(of) = &run.of_device else { continue };
+        table.row([
+            label_in_full(run),
+            percent(of.share),
+            spread_of(&of.shares),
+            percent(of.share_into_pool),
+            spread_of(&of.shares_into_pool),
+            of.share_of_knee.map_or_else(String::new, percent),
+        ]);
+        is_empty = false;
+    }
+    (!is_empty).then(|| table.without_empty_columns())
 }
 
 fn ledger_table(runs: &[&StoreRun]) -> Table {
@@ -331,9 +356,10 @@ fn facts(outcome: &StoreBenchOutcome) -> Vec<String> {
         "Gaps: times of more than 10 ms in which no operation ended. The disk's and the machine's would be shorter but \
          for times in which the disk, with requests in flight, completed none, or the machine ran no thread. Idle: \
          share of the time with no request outstanding on tablespaces or on the log. Ahead: pages read before they were asked for, of all read; \
-         unused: of these, pages that left memory unread. Of device: what was read, of what the device reads in the same \
-         way without a store right before and after, single pages with as many at once as fill it; the median of the \
-         repetitions. Of knee: the same, of what it reads with as many at once as at its knee."
+         unused: of these, pages that left memory unread. Of what the \
+         device reads: without a store, right before and after, in the same way, single pages with as many at once as \
+         fill it, or as its knee has; again and again into what is outstanding, which stays near the processor, or in \
+         turn into as much memory as the pool has; medians of the repetitions."
             .to_owned(),
     );
     facts

@@ -69,11 +69,11 @@ pub fn run(
     if is_cold(setting.experiment) {
         pause(times.warm_up, session)?;
     }
-    let device_rate = || {
-        let rate = alike.map(|(device, reads)| device.bytes_per_second(reads));
-        rate.transpose()
+    let device_rates = || {
+        let rates = alike.map(|(device, reads)| device.rates(reads));
+        rates.transpose()
     };
-    let rate_before = device_rate()?;
+    let rates_before = device_rates()?;
     let begin = Instant::now() + warm_up;
     let witness = Witness::start(&table.path(), &session.paths, begin).map_err(unstarted)?;
     let slice = slice_of(times.runtime);
@@ -146,9 +146,9 @@ pub fn run(
         Ok(seen)
     })?;
     measured.gaps = work.pulse.gaps(&witness.end());
-    measured.device_bytes_per_second = rate_before
-        .zip(device_rate()?)
-        .map(|(before, after)| (before + after) / 2.0);
+    measured.device = rates_before
+        .zip(device_rates()?)
+        .map(|(before, after)| before.mean(after));
     store.close().map_err(|error| failure(&error))?;
     Ok(StoreRun::new(setting.clone(), measured))
 }
@@ -338,7 +338,7 @@ impl Watch<'_> {
             background: background.collect(),
             ledger,
             counts: counts(&before.statistics, &store.statistics()),
-            device_bytes_per_second: None,
+            device: None,
             cpu_time,
             timeline,
         })
