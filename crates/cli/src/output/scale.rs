@@ -43,11 +43,16 @@ impl Scale {
         let high = if high > 0.0 { high } else { 1.0 };
         let step = round_step(high / 5.0);
         let count = (high / step).ceil();
+        // A step has two digits at the most: three times 0.2 is 0.6, and no more.
+        let unit = 10f64.powf((1.0 - step.log10().floor()).max(0.0));
+        let tick = |number: f64| (number * step * unit).round() / unit;
         Self {
             kind: Kind::Linear,
             low: 0.0,
-            high: count * step,
-            ticks: (0..=count as u64).map(|tick| tick as f64 * step).collect(),
+            high: tick(count),
+            ticks: (0..=count as u64)
+                .map(|number| tick(number as f64))
+                .collect(),
         }
     }
 
@@ -124,6 +129,16 @@ mod tests {
         let scale = Scale::covering(Kind::Linear, [120.0, 817.0].into_iter());
         assert_eq!(scale.ticks, [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]);
         assert_eq!(scale.position(500.0), 0.5);
+    }
+
+    #[test]
+    fn linear_ticks_are_as_short_as_their_step() {
+        for high in [0.0007, 0.03, 0.8, 1.1, 7.0, 9e7] {
+            let scale = Scale::covering(Kind::Linear, [high].into_iter());
+            let longest = scale.ticks.iter().map(|tick| tick.to_string().len()).max();
+            assert!(longest <= Some(9), "{:?}", scale.ticks);
+            assert_eq!(scale.ticks.last(), Some(&scale.high));
+        }
     }
 
     #[test]
