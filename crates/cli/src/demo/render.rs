@@ -201,7 +201,7 @@ fn conclusion(outcome: &DemoOutcome) -> Vec<String> {
 
 /// Whether the machine was stopped because it had used up its part of a host.
 fn quota(outcome: &DemoOutcome, runs: [&StoreRun; 3]) -> Option<String> {
-    const QUOTA: &str = "A quota of the processors' time, a control group's or a hypervisor's";
+    const QUOTA: &str = "A quota of the processors' time, its hypervisor's";
     let is_stopped = runs.iter().any(|run| run.gaps.cpu_quota);
     match outcome.only_processor {
         Some(number) if is_stopped => Some(format!(

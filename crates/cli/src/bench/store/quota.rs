@@ -1,9 +1,11 @@
 //! Whether a quota of the processors' time stops the machine.
 //!
-//! A control group, or the hypervisor of a virtual machine, may have so much of
-//! the processors in each period, which is 100 ms unless somebody chose another
-//! (the kernel's Documentation/scheduler/sched-bwc.rst). Who has used that up stands
-//! still until the next period begins: stops then end whole periods apart.
+//! A virtual machine may have so much of its host's processors in each period,
+//! which is 100 ms unless somebody chose another (the kernel's
+//! Documentation/scheduler/sched-bwc.rst). If it has used that up, it stands still
+//! until the next period begins: stops then end whole periods apart. Quotas of
+//! control groups within a machine are not seen so: they do not count threads that
+//! go before all others, as those that look do.
 
 use super::witness::Spans;
 

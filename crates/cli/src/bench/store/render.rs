@@ -346,7 +346,7 @@ fn facts(outcome: &StoreBenchOutcome) -> Vec<String> {
     }
     if outcome.runs.iter().any(|run| run.gaps.cpu_quota) {
         facts.push(
-            "A quota of the processors' time, a control group's or a hypervisor's, stops this machine: its stops end \
+            "A quota of the processors' time, its hypervisor's, stops this machine: its stops end \
              whole tenths of a second apart. They are in these figures. With less at work there may be none: try \
              one processor (taskset --cpu-list 0 iolane ...)."
                 .to_owned(),
