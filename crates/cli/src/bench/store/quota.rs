@@ -14,21 +14,22 @@ const PERIOD_NS: u64 = 100_000_000;
 const STOP_NS_MIN: u64 = 5_000_000;
 /// Ends may lie so far from whole periods: until the thread that looks is woken.
 const OFF_NS_MAX: u64 = 10_000_000;
-/// Ends that follow each other, and the part of them that lies whole periods apart.
-/// By chance a fifth does, and this many of as many once in 13,000 times.
-const ENDS_MIN: usize = 10;
+/// Pairs of ends that follow each other, and the part of them that lies whole periods
+/// apart. By chance a fifth does, and this many of as many once in 13,000 times.
+const PAIRS_MIN: usize = 10;
 const IN_STEP_MIN: f64 = 0.8;
 
 /// Of stops in the order of their ends, that do not overlap.
 pub fn ends_stops(stops: &Spans) -> bool {
     let long = stops.iter().filter(|(from, to)| to - from >= STOP_NS_MIN);
     let ends: Vec<u64> = long.map(|stop| stop.1).collect();
-    let apart = ends.windows(2).map(|pair| pair[1] - pair[0]);
-    let in_step = apart.filter(|apart_ns| {
-        let beyond_ns = apart_ns % PERIOD_NS;
+    let pairs = ends.windows(2);
+    let count = pairs.len();
+    let in_step = pairs.filter(|pair| {
+        let beyond_ns = (pair[1] - pair[0]) % PERIOD_NS;
         beyond_ns.min(PERIOD_NS - beyond_ns) <= OFF_NS_MAX
     });
-    ends.len() > ENDS_MIN && in_step.count() as f64 >= IN_STEP_MIN * (ends.len() - 1) as f64
+    count >= PAIRS_MIN && in_step.count() as f64 >= IN_STEP_MIN * count as f64
 }
 
 #[cfg(test)]

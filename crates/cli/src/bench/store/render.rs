@@ -226,6 +226,10 @@ fn device_table(runs: &[&StoreRun]) -> Table {
 /// What the store reads, held against what the device reads without one. `None` where
 /// nothing was held against it.
 fn limit_table(runs: &[&StoreRun]) -> Option<Table> {
+    let held = |run: &&StoreRun| run.of_device.is_some();
+    if !runs.iter().any(held) {
+        return None;
+    }
     let mut table = Table::new(
         1,
         [
@@ -243,7 +247,6 @@ fn limit_table(runs: &[&StoreRun]) -> Option<Table> {
             format!("{} to {}", percent(least), percent(greatest))
         })
     };
-    let mut is_empty = true;
     for run in runs {
         let Some(of) = &run.of_device else { continue };
         table.row([
@@ -254,9 +257,8 @@ fn limit_table(runs: &[&StoreRun]) -> Option<Table> {
             spread_of(&of.shares_into_pool),
             of.share_of_knee.map_or_else(String::new, percent),
         ]);
-        is_empty = false;
     }
-    (!is_empty).then(|| table.without_empty_columns())
+    Some(table.without_empty_columns())
 }
 
 fn ledger_table(runs: &[&StoreRun]) -> Table {
