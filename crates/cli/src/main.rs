@@ -9,6 +9,7 @@ use iolane_cli::bench::batch::{self, Batch};
 use iolane_cli::bench::commit::{self, Commit};
 use iolane_cli::bench::hugepages::{self, Hugepages};
 use iolane_cli::bench::mix::{self, Mix};
+use iolane_cli::bench::regret::{self, Regret};
 use iolane_cli::bench::store::{self as store_bench, StoreBench};
 use iolane_cli::bench::sweep::{self, Sweep};
 use iolane_cli::demo::{self, Demo};
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
             app::bench::<Hugepages>(hugepages::measure),
             app::bench::<Sweep>(sweep::measure),
             app::bench::<Mix>(mix::measure),
+            app::bench::<Regret>(regret::measure),
             app::bench::<StoreBench>(store_bench::measure),
             app::disk_action(describe::LIST, describe::LIST_ABOUT, describe::list),
             app::disk_action(describe::SHOW, describe::SHOW_ABOUT, describe::show),

@@ -15,6 +15,7 @@ pub mod fault;
 pub mod medium;
 pub mod model;
 pub mod power;
+pub mod regret;
 #[cfg(feature = "serve")]
 pub mod served;
 pub mod simulation;

@@ -13,6 +13,7 @@ pub mod hugepages;
 pub mod list;
 pub mod mix;
 pub mod rate;
+pub mod regret;
 pub mod size;
 pub mod store;
 pub mod store_bench;

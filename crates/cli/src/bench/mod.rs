@@ -17,6 +17,7 @@ pub mod hugepages;
 pub mod knee;
 pub mod load;
 pub mod mix;
+pub mod regret;
 pub mod spread;
 pub mod store;
 pub mod sweep;

@@ -15,7 +15,7 @@ mod real;
 mod render;
 pub mod report;
 mod revisited;
-mod rig;
+pub(crate) mod rig;
 mod tournament;
 
 use std::path::PathBuf;

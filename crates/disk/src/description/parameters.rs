@@ -64,7 +64,7 @@ macro_rules! kinds {
                 text.expect("presets and what was read from TOML can be written as TOML")
             }
 
-            pub(super) fn build(&self, seed: u64) -> Result<Box<dyn Model>, ParameterError> {
+            pub(crate) fn build(&self, seed: u64) -> Result<Box<dyn Model>, ParameterError> {
                 match self {
                     $(Parameters::$variant(parameters) => {
                         let build: fn($parameters, u64) -> Result<_, ParameterError> = $build;

@@ -73,6 +73,12 @@ impl Addresses {
             Pattern::Random => {
                 return self.region.start + random.below(bytes / length) * length;
             }
+            Pattern::Skewed => {
+                let places = bytes / length;
+                let hot = places.div_ceil(10);
+                let places = if random.below(10) > 0 { hot } else { places };
+                return self.region.start + random.below(places) * length;
+            }
             Pattern::Sequential => length,
             Pattern::Strided(stride) => stride,
             Pattern::Ascending(per_pass) => {

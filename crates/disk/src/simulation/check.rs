@@ -115,6 +115,13 @@ pub fn stream(stream: &Stream, model: &impl Model) -> Result<(), ParameterError>
         )?;
     }
     demand(
+        stream.activity.on_ns > 0,
+        owner,
+        "on_ns",
+        0,
+        "must be above 0",
+    )?;
+    demand(
         (1..=OUTSTANDING_MAX).contains(&stream.batch),
         owner,
         "batch",

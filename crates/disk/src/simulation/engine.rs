@@ -45,6 +45,7 @@ struct Gate {
 pub struct Finished {
     pub source: u32,
     pub thread: u32,
+    pub kind: Kind,
 }
 
 /// A call that is being put together: a chain of slots.
@@ -420,6 +421,7 @@ impl<M: Model, E: Elevator> Engine<M, E> {
         let finished = Finished {
             source: operation.source,
             thread: operation.thread,
+            kind: operation.request.kind,
         };
         (next, Some(finished))
     }

@@ -108,6 +108,17 @@ pub struct Meter {
     pub queued_sum_ns: u128,
     pub disk_sum_ns: u128,
     pub outstanding: Gauge,
+    /// Every operation, if it is asked for.
+    pub trace: Option<Vec<Ended>>,
+}
+
+/// An operation that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// When, in nanoseconds since the beginning.
+    pub at_ns: u64,
+    /// From the wish to its end.
+    pub latency_ns: u64,
 }
 
 impl Meter {
@@ -122,6 +133,7 @@ impl Meter {
             queued_sum_ns: 0,
             disk_sum_ns: 0,
             outstanding: Gauge::default(),
+            trace: None,
         }
     }
 
@@ -137,6 +149,12 @@ impl Meter {
         self.latency_sum_ns += u128::from(spent.latency_ns);
         self.queued_sum_ns += u128::from(spent.queued_ns);
         self.disk_sum_ns += u128::from(spent.disk_ns);
+        if let Some(trace) = &mut self.trace {
+            trace.push(Ended {
+                at_ns: now_ns,
+                latency_ns: spent.latency_ns,
+            });
+        }
         let value = self.outstanding.value() - 1;
         self.outstanding.set(now_ns, value);
     }
@@ -151,5 +169,8 @@ impl Meter {
         self.queued_sum_ns = 0;
         self.disk_sum_ns = 0;
         self.outstanding.restart(now_ns);
+        if let Some(trace) = &mut self.trace {
+            trace.clear();
+        }
     }
 }

@@ -47,10 +47,10 @@ mod stream;
 mod transactions;
 mod workload;
 
-#[cfg(feature = "serve")]
+pub use meter::Ended;
 pub(crate) use random::Random;
 pub use report::{Report, Tally, TransactionsTally};
-pub use workload::{Arrival, Commit, Host, Pattern, Size, Stream, Time, Transactions};
+pub use workload::{Activity, Arrival, Commit, Host, Pattern, Size, Stream, Time, Transactions};
 
 use crate::elevator::Elevator;
 use crate::model::{Model, ParameterError};
@@ -145,6 +145,9 @@ impl<M: Model, E: Elevator> Simulation<M, E> {
             let index = sources.len() as u32;
             let gate = engine.gate(stream.process);
             let source = StreamSource::new(stream, region, index, gate, self.seed);
+            if stream.trace {
+                engine.meters[index as usize].trace = Some(Vec::new());
+            }
             sources.push(Source::Stream(source));
         }
         for work in &self.transactions {
@@ -181,14 +184,14 @@ impl Source {
 
     fn finished<M: Model, E: Elevator>(&mut self, engine: &mut Engine<M, E>, finished: Finished) {
         match self {
-            Source::Stream(stream) => stream.finished(engine),
+            Source::Stream(stream) => stream.finished(engine, finished),
             Source::Transactions(transactions) => transactions.finished(engine, finished.thread),
         }
     }
 
     fn wake<M: Model, E: Elevator>(&mut self, engine: &mut Engine<M, E>, thread: u32) {
         match self {
-            Source::Stream(stream) => stream.wake(engine),
+            Source::Stream(stream) => stream.wake(engine, thread),
             Source::Transactions(transactions) => transactions.wake(engine, thread),
         }
     }

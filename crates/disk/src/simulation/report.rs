@@ -1,6 +1,6 @@
 //! What came out.
 
-use super::meter::Meter;
+use super::meter::{Ended, Meter};
 use hdrhistogram::Histogram;
 use iolane_sched::Level;
 
@@ -96,6 +96,9 @@ pub struct Tally {
     /// Operations outstanding, mean over time. By Little's law the rate times
     /// the mean latency, but measured by itself.
     pub outstanding_mean: f64,
+    /// Every operation in the order of the ends, if the stream's
+    /// [`trace`](super::Stream::trace) is set.
+    pub trace: Vec<Ended>,
 }
 
 impl Tally {
@@ -113,6 +116,7 @@ impl Tally {
             disk_mean_ns: mean(meter.disk_sum_ns),
             outstanding_mean: meter.outstanding.mean(duration_ns),
             latency: meter.latency,
+            trace: meter.trace.unwrap_or_default(),
         }
     }
 

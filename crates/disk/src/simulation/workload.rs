@@ -26,6 +26,61 @@ pub enum Pattern {
     /// over the region; from the beginning again at the end. That is how a
     /// cache is emptied that writes out what is dirty by position.
     Ascending(u32),
+    /// Nine of ten in the first tenth of the region, at random in it; the others
+    /// anywhere.
+    Skewed,
+}
+
+/// When a stream is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// From then on, in nanoseconds since the beginning.
+    pub begins_ns: u64,
+    /// Until then.
+    pub ends_ns: u64,
+    /// In between, for so long at a time.
+    pub on_ns: u64,
+    /// With such pauses; 0 for none. What is outstanding ends all the same.
+    pub off_ns: u64,
+}
+
+impl Activity {
+    /// From the beginning to the end.
+    pub const ALWAYS: Activity = Activity {
+        begins_ns: 0,
+        ends_ns: u64::MAX,
+        on_ns: u64::MAX,
+        off_ns: 0,
+    };
+
+    /// Whether the stream is at work.
+    pub fn is_on(&self, now_ns: u64) -> bool {
+        self.next_on_ns(now_ns) == Some(now_ns)
+    }
+
+    /// The first moment from `now_ns` on at which it is.
+    pub fn next_on_ns(&self, now_ns: u64) -> Option<u64> {
+        let mut at_ns = now_ns.max(self.begins_ns);
+        if self.off_ns > 0 {
+            let period_ns = self.on_ns.saturating_add(self.off_ns);
+            let within_ns = (at_ns - self.begins_ns) % period_ns;
+            if within_ns >= self.on_ns {
+                at_ns = at_ns.saturating_add(period_ns - within_ns);
+            }
+        }
+        (at_ns < self.ends_ns).then_some(at_ns)
+    }
+
+    /// When it has been at work for so long.
+    pub fn after_ns(&self, worked_ns: u64) -> Option<u64> {
+        let pauses_ns = match self.off_ns {
+            0 => 0,
+            off_ns => (worked_ns / self.on_ns).saturating_mul(off_ns),
+        };
+        let at_ns = self.begins_ns.saturating_add(worked_ns);
+        let at_ns = at_ns.saturating_add(pauses_ns);
+        (at_ns < self.ends_ns).then_some(at_ns)
+    }
 }
 
 /// When a stream's operations come.
@@ -83,6 +138,14 @@ pub struct Stream {
     pub sizes: Vec<Size>,
     /// Writes must be durable when they end.
     pub durable: bool,
+    /// A flush follows each so many of its writes when the last of them has
+    /// ended, and counts as an operation; 0 for none. In a closed loop the
+    /// flush comes before the next operation.
+    pub flush_every: u32,
+    /// When it is at work.
+    pub activity: Activity,
+    /// Whether the report has every operation's end and latency.
+    pub trace: bool,
     /// Number of the submitting thread. Streams with the same number share it:
     /// when one is blocked because the elevator takes no more, so are the
     /// others, and they share its processor.
@@ -109,6 +172,9 @@ impl Default for Stream {
             region: 0..0,
             sizes: Stream::sizes_of(4096),
             durable: false,
+            flush_every: 0,
+            activity: Activity::ALWAYS,
+            trace: false,
             process: 0,
             sync: true,
             level: Level::Normal,

@@ -1,0 +1,217 @@
+//! What came out, as JSON has it.
+
+use iolane_disk::regret::{Contender, Course, Load, Outcome, Reaction, Regret};
+use serde::{Serialize, Serializer};
+
+/// A contender's run.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunDocument {
+    #[serde(serialize_with = "name")]
+    pub policy: Contender,
+    pub foreground_operations: u64,
+    pub foreground_p99_ns: u64,
+    pub lower_work: f64,
+    pub lower_operations: u64,
+    pub lower_bytes: u64,
+}
+
+fn name<S: Serializer>(contender: &Contender, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&contender.name())
+}
+
+impl From<&Outcome> for RunDocument {
+    fn from(outcome: &Outcome) -> Self {
+        Self {
+            policy: outcome.contender,
+            foreground_operations: outcome.foreground_operations,
+            foreground_p99_ns: outcome.foreground_p99_ns,
+            lower_work: outcome.lower_work,
+            lower_operations: outcome.lower_operations,
+            lower_bytes: outcome.lower_bytes,
+        }
+    }
+}
+
+/// After a change of the load, under `lanes`.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReactionDocument {
+    pub p99_ns: u64,
+    pub settled_p99_ns: u64,
+    pub ratio: f64,
+    pub within_ns: u64,
+    pub within_operations: u64,
+}
+
+impl From<&Reaction> for ReactionDocument {
+    fn from(reaction: &Reaction) -> Self {
+        Self {
+            p99_ns: reaction.p99_ns,
+            settled_p99_ns: reaction.settled_p99_ns,
+            ratio: reaction.ratio(),
+            within_ns: reaction.within_ns,
+            within_operations: reaction.within_operations,
+        }
+    }
+}
+
+/// One load on one disk.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadResult {
+    pub model: String,
+    pub load_seed: u64,
+    pub description: String,
+    pub warm_up_ns: u64,
+    pub duration_ns: u64,
+    pub latency_regret: f64,
+    #[serde(serialize_with = "name")]
+    pub latency_best: Contender,
+    pub throughput_regret: f64,
+    #[serde(serialize_with = "name")]
+    pub throughput_best: Contender,
+    /// Only beyond the curve.
+    pub lower_work_of_window_1: Option<f64>,
+    pub worse_than_noop: bool,
+    pub reaction: Option<ReactionDocument>,
+    pub runs: Vec<RunDocument>,
+}
+
+impl LoadResult {
+    /// `outcomes`: that of `lanes` first.
+    pub fn new(model: &str, load: &Load, course: &Course, outcomes: &[Outcome]) -> Self {
+        let regret = Regret::of(&outcomes[0], &outcomes[1..]);
+        Self {
+            model: model.to_owned(),
+            load_seed: load.seed,
+            description: load.description(course),
+            warm_up_ns: course.warm_up_ns,
+            duration_ns: course.duration_ns,
+            latency_regret: regret.latency,
+            latency_best: regret.latency_best,
+            throughput_regret: regret.throughput,
+            throughput_best: regret.throughput_best,
+            lower_work_of_window_1: regret.of_window_1,
+            worse_than_noop: regret.worse_than_noop,
+            reaction: outcomes[0].reaction.as_ref().map(ReactionDocument::from),
+            runs: outcomes.iter().map(RunDocument::from).collect(),
+        }
+    }
+
+    /// How bad it is: the greater the worse.
+    pub fn badness(&self) -> f64 {
+        let beyond = self.lower_work_of_window_1.map_or(0.0, |share| 1.0 / share);
+        self.latency_regret.max(self.throughput_regret).max(beyond)
+    }
+}
+
+/// Of many loads.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Distribution {
+    pub median: f64,
+    pub p95: f64,
+    pub worst: f64,
+}
+
+impl Distribution {
+    pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let at = |percent: usize| {
+            let place = (values.len() * percent).div_ceil(100).max(1) - 1;
+            values.get(place).copied()
+        };
+        Some(Self {
+            median: at(50)?,
+            p95: at(95)?,
+            worst: at(100)?,
+        })
+    }
+}
+
+/// What all loads come to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// How many loads.
+    pub loads: usize,
+    pub latency_regret: Distribution,
+    pub throughput_regret: Distribution,
+    /// Loads on which `lanes` is beyond the curve.
+    pub beyond_the_curve: usize,
+    /// Of those; none without any.
+    pub lower_work_of_window_1_min: Option<f64>,
+    pub worse_than_noop: usize,
+    /// Foreground p99 in the second after a change, in settled ones; none
+    /// without loads that change.
+    pub reaction_ratio: Option<Distribution>,
+    pub reaction_within_ns: Option<Distribution>,
+    pub reaction_within_operations: Option<Distribution>,
+}
+
+impl Summary {
+    /// None without loads.
+    pub fn of<'a>(loads: impl Iterator<Item = &'a LoadResult> + Clone) -> Option<Self> {
+        let beyond = loads.clone().filter_map(|one| one.lower_work_of_window_1);
+        let reaction = |of: fn(&ReactionDocument) -> f64| {
+            let all = loads.clone().filter_map(|one| one.reaction.as_ref());
+            Distribution::of(all.map(of))
+        };
+        Some(Self {
+            loads: loads.clone().count(),
+            latency_regret: Distribution::of(loads.clone().map(|one| one.latency_regret))?,
+            throughput_regret: Distribution::of(loads.clone().map(|one| one.throughput_regret))?,
+            beyond_the_curve: beyond.clone().count(),
+            lower_work_of_window_1_min: beyond.reduce(f64::min),
+            worse_than_noop: loads.clone().filter(|one| one.worse_than_noop).count(),
+            reaction_ratio: reaction(|one| one.ratio),
+            reaction_within_ns: reaction(|one| one.within_ns as f64),
+            reaction_within_operations: reaction(|one| one.within_operations as f64),
+        })
+    }
+}
+
+/// All loads of one disk.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelSummary {
+    pub model: String,
+    #[serde(flatten)]
+    pub summary: Summary,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct RegretOutcome {
+    pub summary: Summary,
+    pub models: Vec<ModelSummary>,
+    pub loads: Vec<LoadResult>,
+    #[serde(skip)]
+    pub verbose: bool,
+}
+
+impl RegretOutcome {
+    /// None without loads.
+    pub fn of(loads: Vec<LoadResult>, verbose: bool) -> Option<Self> {
+        let mut names: Vec<&str> = loads.iter().map(|one| one.model.as_str()).collect();
+        names.dedup();
+        let models = names
+            .iter()
+            .filter_map(|&name| {
+                Some(ModelSummary {
+                    model: name.to_owned(),
+                    summary: Summary::of(loads.iter().filter(|one| one.model == name))?,
+                })
+            })
+            .collect();
+        Some(Self {
+            summary: Summary::of(loads.iter())?,
+            models,
+            loads,
+            verbose,
+        })
+    }
+
+    /// The worst loads, the worst first.
+    pub fn worst(&self, count: usize) -> Vec<&LoadResult> {
+        let mut worst: Vec<&LoadResult> = self.loads.iter().collect();
+        worst.sort_by(|one, other| other.badness().total_cmp(&one.badness()));
+        worst.truncate(count);
+        worst
+    }
+}

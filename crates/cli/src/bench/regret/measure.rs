@@ -1,0 +1,48 @@
+//! Runs the loads, in virtual time on all processors.
+
+use std::sync::Mutex;
+
+use iolane_disk::regret::{Course, Load, RegretError, Subject, run_all};
+
+use super::RegretOptions;
+use super::document::{LoadResult, RegretOutcome};
+use crate::error::Failure;
+use crate::figures::rig::Rig;
+use crate::session::Session;
+use crate::target::Target;
+
+/// The [`Measure`](crate::bench::Measure) of the regret.
+///
+/// # Errors
+/// An interruption, or a defect in a load.
+pub fn measure(
+    options: &RegretOptions,
+    _target: Option<&Target>,
+    session: &Session,
+) -> Result<RegretOutcome, Failure> {
+    let jobs: Vec<(&Subject, u64)> = options
+        .subjects
+        .iter()
+        .flat_map(|subject| options.load_seeds.iter().map(move |&seed| (subject, seed)))
+        .collect();
+    let phase = Mutex::new(session.progress.bytes("loads", jobs.len() as u64));
+    let loads = Rig::new(0, &session.stop).all(&jobs, |&(subject, seed)| {
+        let result = simulate(subject, seed);
+        if let Ok(phase) = phase.lock() {
+            phase.advance(1);
+        }
+        result.map_err(|error| Failure::Internal {
+            message: format!("load {seed} on {}: {error}", subject.name),
+        })
+    })?;
+    RegretOutcome::of(loads, options.verbose).ok_or_else(|| Failure::Internal {
+        message: "no loads".to_owned(),
+    })
+}
+
+fn simulate(subject: &Subject, seed: u64) -> Result<LoadResult, RegretError> {
+    let load = Load::random(seed, &subject.facts()?);
+    let course = Course::of(&load, subject)?;
+    let outcomes = run_all(&load, &course, subject)?;
+    Ok(LoadResult::new(&subject.name, &load, &course, &outcomes))
+}

@@ -1,0 +1,95 @@
+//! What `lanes` gave away.
+
+use super::contender::Contender;
+use super::run::Outcome;
+
+/// Lower-level work that counts as the same.
+const SAME_WORK: f64 = 0.95;
+/// Foreground latency that counts as the same.
+const SAME_LATENCY: f64 = 1.05;
+
+/// What is compared of an [`Outcome`]: figures of one run, or medians of several.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compared {
+    /// Who decided.
+    pub contender: Contender,
+    /// The foreground's 99th percentile.
+    pub p99_ns: f64,
+    /// What the lower levels did.
+    pub work: f64,
+}
+
+impl From<&Outcome> for Compared {
+    fn from(outcome: &Outcome) -> Compared {
+        Compared {
+            contender: outcome.contender,
+            p99_ns: outcome.foreground_p99_ns as f64,
+            work: outcome.lower_work,
+        }
+    }
+}
+
+/// What a scheduler gave away against those that it was compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Regret {
+    /// Its foreground's 99th percentile over the least of all that carry at
+    /// least 95 % of its lower-level work, itself among them: at least 1.
+    pub latency: f64,
+    /// Who has the least; the scheduler itself where nobody is better.
+    pub latency_best: Contender,
+    /// The most lower-level work of all whose 99th percentile is at most 1.05
+    /// of its own, itself among them, over its own: at least 1.
+    pub throughput: f64,
+    /// Who has the most.
+    pub throughput_best: Contender,
+    /// Its lower-level work over that of window 1, where nobody else has as low
+    /// a latency: it is beyond the curve there, and could have bought that with
+    /// any amount of work.
+    pub of_window_1: Option<f64>,
+    /// Whether it is worse than `noop` by more than 5 % both in the
+    /// foreground's latency and in lower-level work.
+    pub worse_than_noop: bool,
+}
+
+impl Regret {
+    /// Of two runs' outcomes.
+    pub fn of(own: &Outcome, others: &[Outcome]) -> Regret {
+        let others: Vec<Compared> = others.iter().map(Compared::from).collect();
+        Regret::between(&own.into(), &others)
+    }
+
+    /// Of figures.
+    pub fn between(own: &Compared, others: &[Compared]) -> Regret {
+        let mut fastest = own;
+        let mut busiest = own;
+        let mut beyond = true;
+        for other in others {
+            if other.work >= SAME_WORK * own.work && other.p99_ns < fastest.p99_ns {
+                fastest = other;
+            }
+            if other.p99_ns <= SAME_LATENCY * own.p99_ns {
+                beyond = false;
+                if other.work > busiest.work {
+                    busiest = other;
+                }
+            }
+        }
+        let of = |contender| others.iter().find(|other| other.contender == contender);
+        let window_1 = of(Contender::Window(1)).filter(|_| beyond);
+        Regret {
+            latency: ratio(own.p99_ns, fastest.p99_ns),
+            latency_best: fastest.contender,
+            throughput: ratio(busiest.work, own.work),
+            throughput_best: busiest.contender,
+            of_window_1: window_1.map(|window| ratio(own.work, window.work)),
+            worse_than_noop: of(Contender::Noop).is_some_and(|noop| {
+                own.p99_ns > SAME_LATENCY * noop.p99_ns && own.work < SAME_WORK * noop.work
+            }),
+        }
+    }
+}
+
+/// Nothing of nothing is all of it.
+fn ratio(one: f64, other: f64) -> f64 {
+    if one == other { 1.0 } else { one / other }
+}

@@ -1,0 +1,141 @@
+//! A load under one contender, in virtual time.
+
+use super::course::Course;
+use super::load::Load;
+use super::reaction::Reaction;
+use super::subject::Subject;
+use super::{Contender, RegretError};
+use crate::elevator::Core;
+use crate::model::Model;
+use crate::simulation::{Arrival, Ended, Report, Simulation};
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Who decided.
+    pub contender: Contender,
+    /// Foreground operations that ended while it was measured.
+    pub foreground_operations: u64,
+    /// The 99th percentile of their latency.
+    pub foreground_p99_ns: u64,
+    /// Share of the device that the lower levels had: the time that what they
+    /// did would have taken alone, of the time measured. Above 1 where the
+    /// device does more when it is shared.
+    pub lower_work: f64,
+    /// Operations of the lower levels.
+    pub lower_operations: u64,
+    /// Bytes that they moved.
+    pub lower_bytes: u64,
+    /// After the load's change.
+    pub reaction: Option<Reaction>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A load that this disk cannot have.
+pub fn run(
+    load: &Load,
+    course: &Course,
+    subject: &Subject,
+    contender: Contender,
+) -> Result<Outcome, RegretError> {
+    let config = contender.config(subject.rotational, outstanding_max(load));
+    let model = subject.build(load.seed)?;
+    let mut simulation = Simulation::new(model, Core::new(config)?, load.seed);
+    for stream in course.streams(load) {
+        simulation = simulation.stream(stream);
+    }
+    let report = simulation.run(course.warm_up_ns, course.duration_ns)?;
+    Ok(outcome(load, course, contender, &report))
+}
+
+/// Runs it under all of [`Contender::all`], in that order. Windows that are
+/// wider than what is outstanding, or than what the device takes at once, make no
+/// difference: those runs are copies.
+///
+/// # Errors
+/// A load that this disk cannot have.
+pub fn run_all(
+    load: &Load,
+    course: &Course,
+    subject: &Subject,
+) -> Result<Vec<Outcome>, RegretError> {
+    let widest = widest(load, subject.build(load.seed)?.queue_max());
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for contender in Contender::all() {
+        let same = outcomes.last().filter(|last| {
+            matches!(last.contender, Contender::Window(window) if u64::from(window) >= widest)
+        });
+        let outcome = match same {
+            Some(same) => Outcome {
+                contender,
+                ..same.clone()
+            },
+            None => run(load, course, subject, contender)?,
+        };
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+/// What closed loops have outstanding; open ones are blocked beyond what the
+/// scheduler takes for each level anyway.
+fn outstanding_max(load: &Load) -> u32 {
+    let closed = load.parts.iter().map(|part| match part.stream.arrival {
+        Arrival::Closed { outstanding, .. } => outstanding,
+        Arrival::Open { .. } => 0,
+    });
+    closed.sum::<u32>().max(1)
+}
+
+/// From which window on all windows are the same: what can be outstanding
+/// altogether, or what the device takes.
+fn widest(load: &Load, queue_max: usize) -> u64 {
+    let parts = load.parts.iter();
+    let outstanding: u64 = parts
+        .map(|part| match part.stream.arrival {
+            Arrival::Closed { outstanding, .. } => u64::from(outstanding),
+            Arrival::Open { .. } => u64::from(u32::MAX),
+        })
+        .sum();
+    outstanding.min(queue_max as u64)
+}
+
+fn outcome(load: &Load, course: &Course, contender: Contender, report: &Report) -> Outcome {
+    let mut ended: Vec<Ended> = Vec::new();
+    let (mut lower_operations, mut lower_bytes, mut lower_ns) = (0, 0, 0.0);
+    for ((part, course), tally) in load.parts.iter().zip(&course.parts).zip(&report.streams) {
+        if part.is_foreground() {
+            ended.extend(&tally.trace);
+        } else {
+            lower_operations += tally.operations;
+            lower_bytes += tally.bytes;
+            lower_ns += tally.operations as f64 * course.operation_ns;
+        }
+    }
+    ended.sort_by_key(|one| one.at_ns);
+    let end_ns = course.warm_up_ns + course.duration_ns;
+    Outcome {
+        contender,
+        foreground_operations: ended.len() as u64,
+        foreground_p99_ns: p99_ns(&ended),
+        lower_work: lower_ns / course.duration_ns as f64,
+        lower_operations,
+        lower_bytes,
+        reaction: course
+            .change_ns
+            .and_then(|change_ns| Reaction::of(&ended, change_ns, end_ns)),
+    }
+}
+
+/// 0 for none.
+pub(super) fn p99_ns(ended: &[Ended]) -> u64 {
+    let mut latencies: Vec<u64> = ended.iter().map(|one| one.latency_ns).collect();
+    if latencies.is_empty() {
+        return 0;
+    }
+    let place = (latencies.len() * 99).div_ceil(100) - 1;
+    let (_, &mut p99_ns, _) = latencies.select_nth_unstable(place);
+    p99_ns
+}
