@@ -1,7 +1,7 @@
 //! How fast a load's open loops are, how long it runs, and what its operations
 //! are worth: found out by each stream alone on the device.
 
-use super::load::{Change, Load, Part};
+use super::load::{Change, Load};
 use super::subject::Subject;
 use super::{Contender, RegretError};
 use crate::elevator::Core;
@@ -12,11 +12,14 @@ use crate::simulation::{Activity, Arrival, Simulation, Stream, Time};
 pub const PROBE_DEPTH: u32 = 32;
 /// Most bytes outstanding in a probe.
 const PROBE_BYTES_MAX: u64 = 64 << 20;
-/// A probe's first look, at how long the probe itself must be.
-const LOOK_NS: u64 = 50_000_000;
+/// A trial's first look, at how long the trial itself must be.
+const LOOK_NS: u64 = 20_000_000;
 /// Operations after which a probe has seen a device's usual speed.
-const PROBE_OPERATIONS: f64 = 4_000.0;
-const PROBE_NS_MAX: f64 = 30e9;
+const PROBE_OPERATIONS: f64 = 2_000.0;
+const TRIAL_NS_MAX: f64 = 30e9;
+
+/// Operations of the trial of the whole load.
+const TRIAL_OPERATIONS: f64 = 10_000.0;
 
 /// Before anything is measured: what a window takes to be learned, ...
 const WARM_UP_NS_MIN: f64 = 1.5e9;
@@ -24,18 +27,21 @@ const WARM_UP_NS_MIN: f64 = 1.5e9;
 const WARM_UP_OPERATIONS: f64 = 3_000.0;
 /// ... and not for ever.
 const WARM_UP_NS_MAX: f64 = 60e9;
-/// Foreground operations of which the hundredth part is enough for a percentile.
-const FOREGROUND_OPERATIONS: f64 = 1_500.0;
-/// Part of its rate alone that the foreground has beside others, roughly.
-const FOREGROUND_SHARE: f64 = 0.4;
+/// Foreground operations of which the hundredth part is enough for a percentile,
+/// ...
+const FOREGROUND_OPERATIONS: f64 = 1_000.0;
+/// ... and so few are better than a run that takes too long.
+const FOREGROUND_OPERATIONS_MIN: f64 = 300.0;
 const DURATION_NS_MIN: f64 = 1e9;
 const DURATION_NS_MAX: f64 = 120e9;
 /// A change has a second of its own, and settles after it.
 const CHANGE_NS_MIN: f64 = 4e9;
 /// Most operations of a run: what a fast device does in half a second. Hundreds
 /// of loads shall end within a minute or two.
-const OPERATIONS_MAX: f64 = 200_000.0;
-/// Of a run that they cut short, part that is warm-up.
+const OPERATIONS_MAX: f64 = 100_000.0;
+/// Most bytes: a modelled array divides them into stripes.
+const BYTES_MAX: f64 = 4e9;
+/// Of a run that these cut short, part that is warm-up.
 const WARM_UP_SHARE: f64 = 0.5;
 
 /// One part of a [`Load`] on one device.
@@ -62,63 +68,67 @@ pub struct Course {
 }
 
 impl Course {
-    /// Runs each part alone.
+    /// Runs each part alone, and then all for a short time without priorities.
     ///
     /// # Errors
     /// A load that this disk cannot have.
     pub fn of(load: &Load, subject: &Subject) -> Result<Course, RegretError> {
         let mut parts = Vec::with_capacity(load.parts.len());
-        let mut foreground_per_second = f64::INFINITY;
         for part in &load.parts {
-            let alone = probe(load.seed, saturated(&part.stream), subject)?;
-            let per_second = part
-                .share
-                .map(|share| share * alone / flushes(&part.stream));
-            if part.is_foreground() {
-                let own = match per_second {
-                    Some(per_second) => per_second,
-                    None => probe(load.seed, undisturbed(&part.stream), subject)?,
-                };
-                foreground_per_second = foreground_per_second.min(own);
-            }
+            let stream = [saturated(&part.stream)];
+            let alone = trial(load.seed, &stream, PROBE_OPERATIONS, subject)?[0].operations;
             parts.push(PartCourse {
-                per_second,
+                per_second: part
+                    .share
+                    .map(|share| share * alone / flushes(&part.stream)),
                 operation_ns: 1e9 / alone,
             });
         }
-        Ok(Course::timed(load, parts, foreground_per_second))
+        let mut course = Course {
+            parts,
+            warm_up_ns: 0,
+            duration_ns: 0,
+            change_ns: None,
+        };
+        let streams: Vec<Stream> = course.streams(load).iter().map(undisturbed).collect();
+        let rates = trial(load.seed, &streams, TRIAL_OPERATIONS, subject)?;
+        course.time(load, &rates);
+        Ok(course)
     }
 
-    fn timed(load: &Load, parts: Vec<PartCourse>, foreground_per_second: f64) -> Course {
-        let per_second = total_per_second(&load.parts, &parts);
-        let slowest = parts
+    /// Sets the times by what the load did in a trial.
+    fn time(&mut self, load: &Load, rates: &[Rate]) {
+        let operations: f64 = rates.iter().map(|rate| rate.operations).sum();
+        let bytes: f64 = rates.iter().map(|rate| rate.bytes).sum();
+        let foreground: f64 = load
+            .parts
             .iter()
-            .map(|part| part.operation_ns)
-            .fold(0.0, f64::max);
-        let mut warm_up_ns = (WARM_UP_OPERATIONS * slowest).clamp(WARM_UP_NS_MIN, WARM_UP_NS_MAX);
-        let foreground_ns = 1e9 / (foreground_per_second * FOREGROUND_SHARE);
+            .zip(rates)
+            .filter(|(part, _)| part.is_foreground())
+            .map(|(_, rate)| rate.operations)
+            .sum();
         let duration_ns_min = match load.change {
             Change::None => DURATION_NS_MIN,
             _ => CHANGE_NS_MIN,
         };
+        let mut warm_up_ns =
+            (WARM_UP_OPERATIONS / operations * 1e9).clamp(WARM_UP_NS_MIN, WARM_UP_NS_MAX);
         let mut duration_ns =
-            (FOREGROUND_OPERATIONS * foreground_ns).clamp(duration_ns_min, DURATION_NS_MAX);
-        let run_ns_max = OPERATIONS_MAX / per_second * 1e9;
+            (FOREGROUND_OPERATIONS / foreground * 1e9).clamp(duration_ns_min, DURATION_NS_MAX);
+        let run_ns_max = (OPERATIONS_MAX / operations).min(BYTES_MAX / bytes) * 1e9;
         if warm_up_ns + duration_ns > run_ns_max {
-            duration_ns = duration_ns.min(run_ns_max * (1.0 - WARM_UP_SHARE));
+            let least_ns = (FOREGROUND_OPERATIONS_MIN / foreground * 1e9).min(DURATION_NS_MAX);
+            let cut_ns = run_ns_max * (1.0 - WARM_UP_SHARE);
+            duration_ns = duration_ns.min(cut_ns.max(least_ns));
             warm_up_ns = warm_up_ns.min(run_ns_max * WARM_UP_SHARE);
         }
-        let (warm_up_ns, duration_ns) = (warm_up_ns as u64, duration_ns as u64);
-        Course {
-            parts,
-            warm_up_ns,
-            duration_ns,
-            change_ns: match load.change {
-                Change::None => None,
-                Change::Begins => Some(warm_up_ns),
-                Change::Ends => Some(warm_up_ns + duration_ns / 2),
-            },
-        }
+        self.warm_up_ns = warm_up_ns as u64;
+        self.duration_ns = duration_ns as u64;
+        self.change_ns = match load.change {
+            Change::None => None,
+            Change::Begins => Some(self.warm_up_ns),
+            Change::Ends => Some(self.warm_up_ns + self.duration_ns / 2),
+        };
     }
 
     /// The streams as they run.
@@ -147,18 +157,6 @@ impl Course {
             })
             .collect()
     }
-}
-
-/// At most so many operations a second will end.
-fn total_per_second(parts: &[Part], courses: &[PartCourse]) -> f64 {
-    let closed = parts
-        .iter()
-        .zip(courses)
-        .filter(|(part, _)| part.share.is_none())
-        .map(|(_, course)| 1e9 / course.operation_ns)
-        .fold(0.0, f64::max);
-    let open: f64 = courses.iter().filter_map(|course| course.per_second).sum();
-    closed.max(open)
 }
 
 /// Operations for each that is no flush.
@@ -191,18 +189,38 @@ fn undisturbed(stream: &Stream) -> Stream {
     }
 }
 
-/// Operations a second of a stream alone.
-fn probe(seed: u64, stream: Stream, subject: &Subject) -> Result<f64, RegretError> {
-    let measure = |warm_up_ns, duration_ns| -> Result<f64, RegretError> {
+/// What a stream did in a second.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    operations: f64,
+    bytes: f64,
+}
+
+/// Streams without priorities for about so many operations.
+fn trial(
+    seed: u64,
+    streams: &[Stream],
+    operations: f64,
+    subject: &Subject,
+) -> Result<Vec<Rate>, RegretError> {
+    let measure = |warm_up_ns, duration_ns| -> Result<Vec<Rate>, RegretError> {
         let config = Contender::Noop.config(subject.rotational, 1);
-        let report = Simulation::new(subject.build(seed)?, Core::new(config)?, seed)
-            .stream(stream.clone())
-            .run(warm_up_ns, duration_ns)?;
-        Ok(report.streams[0].per_second())
+        let mut simulation = Simulation::new(subject.build(seed)?, Core::new(config)?, seed);
+        for stream in streams {
+            simulation = simulation.stream(stream.clone());
+        }
+        let report = simulation.run(warm_up_ns, duration_ns)?;
+        // Not even one has ended: as slow as can be.
+        let rates = report.streams.iter().map(|tally| Rate {
+            operations: tally.per_second().max(1e9 / TRIAL_NS_MAX),
+            bytes: tally.bytes_per_second().max(1.0),
+        });
+        Ok(rates.collect())
     };
-    let look = measure(0, LOOK_NS)?.max(1e9 / PROBE_NS_MAX);
-    let duration_ns = (PROBE_OPERATIONS / look * 1e9).min(PROBE_NS_MAX) as u64;
-    let measured = measure(duration_ns / 4, duration_ns)?;
-    // Not even one: as slow as can be.
-    Ok(measured.max(1e9 / PROBE_NS_MAX))
+    let look: f64 = measure(0, LOOK_NS)?
+        .iter()
+        .map(|rate| rate.operations)
+        .sum();
+    let duration_ns = (operations / look * 1e9).min(TRIAL_NS_MAX) as u64;
+    measure(duration_ns / 4, duration_ns)
 }

@@ -8,6 +8,9 @@ const SAME_WORK: f64 = 0.95;
 /// Foreground latency that counts as the same.
 const SAME_LATENCY: f64 = 1.05;
 
+/// Larger ones are not told apart: the other did next to nothing.
+const RATIO_MAX: f64 = 1000.0;
+
 /// What is compared of an [`Outcome`]: figures of one run, or medians of several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compared {
@@ -91,5 +94,9 @@ impl Regret {
 
 /// Nothing of nothing is all of it.
 fn ratio(one: f64, other: f64) -> f64 {
-    if one == other { 1.0 } else { one / other }
+    if one == other {
+        1.0
+    } else {
+        (one / other).min(RATIO_MAX)
+    }
 }

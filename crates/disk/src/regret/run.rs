@@ -119,7 +119,11 @@ fn outcome(load: &Load, course: &Course, contender: Contender, report: &Report) 
     Outcome {
         contender,
         foreground_operations: ended.len() as u64,
-        foreground_p99_ns: p99_ns(&ended),
+        // Not one has ended: all have waited for as long as it was measured.
+        foreground_p99_ns: match ended.len() {
+            0 => course.duration_ns,
+            _ => p99_ns(&ended),
+        },
         lower_work: lower_ns / course.duration_ns as f64,
         lower_operations,
         lower_bytes,
