@@ -29,11 +29,11 @@ const WARM_UP_OPERATIONS: f64 = 3_000.0;
 const WARM_UP_NS_MAX: f64 = 60e9;
 /// Foreground operations of which the hundredth part is enough for a percentile,
 /// ...
-const FOREGROUND_OPERATIONS: f64 = 1_000.0;
+const FOREGROUND_OPERATIONS: f64 = 4_000.0;
 /// ... and so few are better than a run that takes too long.
-const FOREGROUND_OPERATIONS_MIN: f64 = 300.0;
+const FOREGROUND_OPERATIONS_MIN: f64 = 500.0;
 const DURATION_NS_MIN: f64 = 1e9;
-const DURATION_NS_MAX: f64 = 120e9;
+const DURATION_NS_MAX: f64 = 300e9;
 /// A change has a second of its own, and settles after it.
 const CHANGE_NS_MIN: f64 = 4e9;
 /// Most operations of a run: what a fast device does in half a second. Hundreds

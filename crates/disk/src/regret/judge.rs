@@ -100,3 +100,80 @@ fn ratio(one: f64, other: f64) -> f64 {
         (one / other).min(RATIO_MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(contender: Contender, p99_ns: f64, work: f64) -> Compared {
+        Compared {
+            contender,
+            p99_ns,
+            work,
+        }
+    }
+
+    fn curve() -> Vec<Compared> {
+        vec![
+            point(Contender::Noop, 100.0, 1.0),
+            point(Contender::Window(1), 10.0, 0.3),
+            point(Contender::Window(4), 20.0, 0.8),
+            point(Contender::Window(16), 50.0, 0.96),
+        ]
+    }
+
+    fn regret(p99_ns: f64, work: f64) -> Regret {
+        Regret::between(&point(Contender::Lanes, p99_ns, work), &curve())
+    }
+
+    #[test]
+    fn on_the_curve_there_is_nothing_to_regret() {
+        let regret = regret(20.0, 0.8);
+        assert_eq!((regret.latency, regret.throughput), (1.0, 1.0));
+        assert_eq!(regret.of_window_1, None);
+        assert_eq!(regret.latency_best, Contender::Lanes);
+    }
+
+    #[test]
+    fn a_slower_foreground_at_the_same_work_is_regretted() {
+        let regret = regret(40.0, 0.84);
+        assert_eq!((regret.latency, regret.throughput), (2.0, 1.0));
+        assert_eq!(regret.latency_best, Contender::Window(4));
+        assert_eq!(regret.throughput_best, Contender::Lanes);
+    }
+
+    #[test]
+    fn less_work_at_the_same_latency_is_regretted() {
+        let regret = regret(19.2, 0.4);
+        assert_eq!((regret.latency, regret.throughput), (1.0, 2.0));
+        assert_eq!(regret.throughput_best, Contender::Window(4));
+        // 20.0 is more than 5 % above it.
+        assert_eq!(self::regret(19.0, 0.4).throughput, 1.0);
+    }
+
+    #[test]
+    fn a_latency_that_nobody_has_is_paid_with_work() {
+        let regret = regret(9.0, 0.15);
+        assert_eq!((regret.latency, regret.throughput), (1.0, 1.0));
+        assert_eq!(regret.of_window_1, Some(0.5));
+    }
+
+    #[test]
+    fn work_that_nobody_does_is_no_regret() {
+        let regret = regret(200.0, 2.0);
+        assert_eq!((regret.latency, regret.throughput), (1.0, 1.0));
+        assert_eq!(regret.of_window_1, None);
+    }
+
+    #[test]
+    fn worse_than_noop_is_worse_in_both() {
+        assert!(regret(106.0, 0.94).worse_than_noop);
+        assert!(!regret(106.0, 0.96).worse_than_noop);
+        assert!(!regret(104.0, 0.94).worse_than_noop);
+    }
+
+    #[test]
+    fn nothing_done_is_no_number_without_bounds() {
+        assert_eq!(regret(20.0, 0.0).throughput, RATIO_MAX);
+    }
+}

@@ -1,6 +1,5 @@
 //! Loads from a seed.
 
-use super::course::Course;
 use crate::simulation::{Activity, Arrival, Pattern, Random, Size, Stream, Time};
 use iolane_sched::Level;
 use std::ops::Range;
@@ -12,8 +11,14 @@ const DEPTH_EXPONENT_MAX: u64 = 8;
 /// Most bytes that one stream has outstanding: more does not fit the memory of
 /// a small machine, on which the same loads run on real disks.
 const OUTSTANDING_BYTES_MAX: u64 = 64 << 20;
-/// Smallest region of a stream, unless the disk is smaller.
+/// Smallest region of a stream, ...
 const REGION_BYTES_MIN: u64 = 64 << 20;
+/// ... and in its largest operations, unless the disk is smaller: writes that
+/// overlap go one after the other, whatever decides.
+const REGION_OPERATIONS_MIN: u64 = 256;
+/// Share of the device that open loops of the upper levels have together: with
+/// more, latency is a matter of how long the run is.
+const FOREGROUND_SHARE_MAX: f64 = 0.9;
 /// What the simulation allows: nothing is ever refused.
 const OPEN_OUTSTANDING_MAX: u32 = 1 << 20;
 
@@ -85,6 +90,7 @@ impl Load {
         if draw.one_in(4) {
             parts.push(draw.log());
         }
+        bound_shares(&mut parts);
         if change == Change::None {
             let count = [1, 1, 1, 2, 2, 3][draw.below(6) as usize];
             for _ in 0..count {
@@ -112,83 +118,6 @@ impl Load {
             parts,
             change,
         }
-    }
-}
-
-impl Load {
-    /// In words; rates are those of a course.
-    pub fn description(&self, course: &Course) -> String {
-        let parts = self.parts.iter().zip(&course.parts);
-        let mut words: Vec<String> = parts
-            .map(|(part, course)| part.description(course.per_second))
-            .collect();
-        match self.change {
-            Change::None => {}
-            Change::Begins => words.push("changing parts begin with the measurement".to_owned()),
-            Change::Ends => words.push("changing parts end in its middle".to_owned()),
-        }
-        words.join("; ")
-    }
-}
-
-impl Part {
-    fn description(&self, per_second: Option<f64>) -> String {
-        let stream = &self.stream;
-        let pattern = match stream.pattern {
-            Pattern::Sequential => "sequential",
-            Pattern::Skewed => "skewed",
-            _ => "random",
-        };
-        let operations = match stream.read_share {
-            1.0 => "reads".to_owned(),
-            0.0 => "writes".to_owned(),
-            share => format!("{:.0} % reads", share * 100.0),
-        };
-        let sizes: Vec<String> = stream
-            .sizes
-            .iter()
-            .map(|size| match size.bytes >> 10 {
-                0 => format!("{} B", size.bytes),
-                kib if kib < 1024 => format!("{kib} KiB"),
-                kib => format!("{} MiB", kib >> 10),
-            })
-            .collect();
-        let mut words = format!(
-            "{}: {pattern} {operations} of {}",
-            stream.level.name(),
-            sizes.join(", ")
-        );
-        match stream.arrival {
-            Arrival::Closed { outstanding, .. } => {
-                words.push_str(&format!(", {outstanding} outstanding"));
-            }
-            Arrival::Open { .. } => words.push_str(&format!(
-                ", {:.0}/s ({:.0} %)",
-                per_second.unwrap_or(0.0),
-                self.share.unwrap_or(0.0) * 100.0
-            )),
-        }
-        if stream.batch > 1 {
-            words.push_str(&format!(", {} at once", stream.batch));
-        }
-        if stream.flush_every > 0 {
-            words.push_str(&format!(", sync every {}", stream.flush_every));
-        }
-        if stream.activity.off_ns > 0 {
-            let ms = |ns| ns / 1_000_000;
-            words.push_str(&format!(
-                ", {} ms on, {} off",
-                ms(stream.activity.on_ns),
-                ms(stream.activity.off_ns)
-            ));
-        }
-        if self.changes {
-            words.push_str(", changing");
-        }
-        if self.gives_way {
-            words.push_str(", else");
-        }
-        words
     }
 }
 
@@ -304,7 +233,7 @@ impl Draw {
                 batch,
                 read_share,
                 pattern,
-                region: self.region(),
+                region: self.region(&sizes),
                 sizes,
                 flush_every,
                 ..Stream::default()
@@ -362,11 +291,12 @@ impl Draw {
             .collect()
     }
 
-    /// Some of the disk, at least [`REGION_BYTES_MIN`].
-    fn region(&mut self) -> Range<u64> {
+    /// Some of the disk.
+    fn region(&mut self, sizes: &[Size]) -> Range<u64> {
         let unit = 4 << 20;
         let units = self.facts.capacity_bytes / unit;
-        let least = (REGION_BYTES_MIN / unit).min(units);
+        let bytes_min = REGION_BYTES_MIN.max(REGION_OPERATIONS_MIN * bytes_max(sizes));
+        let least = (bytes_min / unit).min(units);
         let ratio = units as f64 / least as f64;
         let length = (least as f64 * ratio.powf(self.random.unit())) as u64;
         let length = length.clamp(least, units);
@@ -377,9 +307,24 @@ impl Draw {
 
 /// So many, or as many as the memory allows.
 fn bounded(depth: u64, sizes: &[Size]) -> u32 {
-    let bytes_max = sizes.iter().map(|size| size.bytes).max().unwrap_or(1);
-    let fit = OUTSTANDING_BYTES_MAX / u64::from(bytes_max);
+    let fit = OUTSTANDING_BYTES_MAX / bytes_max(sizes);
     depth.min(fit).max(1) as u32
+}
+
+fn bytes_max(sizes: &[Size]) -> u64 {
+    let sizes = sizes.iter().map(|size| u64::from(size.bytes));
+    sizes.max().unwrap_or(1)
+}
+
+/// Lowers them in proportion.
+fn bound_shares(parts: &mut [Part]) {
+    let shares = || parts.iter().filter_map(|part| part.share);
+    let sum: f64 = shares().sum();
+    if sum > FOREGROUND_SHARE_MAX {
+        for part in parts {
+            part.share = part.share.map(|share| share / sum * FOREGROUND_SHARE_MAX);
+        }
+    }
 }
 
 fn closed(outstanding: u32) -> Arrival {
@@ -395,5 +340,104 @@ fn open() -> Arrival {
         per_second: 1.0,
         poisson: true,
         outstanding_max: OPEN_OUTSTANDING_MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACTS: Facts = Facts {
+        capacity_bytes: 1 << 40,
+        block_bytes: 512,
+    };
+
+    fn loads() -> impl Iterator<Item = Load> {
+        (0..4000).map(|seed| Load::random(seed, &FACTS))
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_load() {
+        assert_eq!(Load::random(7, &FACTS), Load::random(7, &FACTS));
+        assert_ne!(Load::random(7, &FACTS), Load::random(8, &FACTS));
+    }
+
+    #[test]
+    fn somebody_waits_and_somebody_does_not() {
+        for load in loads() {
+            let waiting = load
+                .parts
+                .iter()
+                .filter(|part| part.is_foreground())
+                .count();
+            assert!(waiting >= 1 && waiting < load.parts.len(), "{load:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_there_is_occurs() {
+        let parts: Vec<Part> = loads().flat_map(|load| load.parts).collect();
+        let some = |what: &str, is: &dyn Fn(&Part) -> bool| {
+            for foreground in [true, false] {
+                let found = parts
+                    .iter()
+                    .any(|part| part.is_foreground() == foreground && is(part));
+                assert!(found, "{what}, foreground {foreground}");
+            }
+        };
+        for exponent in SIZE_EXPONENTS.0..=SIZE_EXPONENTS.1 {
+            some("size", &|part| part.stream.sizes[0].bytes == 1 << exponent);
+        }
+        some("mixture", &|part| part.stream.sizes.len() == 3);
+        for exponent in 0..=DEPTH_EXPONENT_MAX {
+            some(
+                "depth",
+                &|part| matches!(part.stream.arrival, Arrival::Closed { outstanding, .. } if outstanding == 1 << exponent),
+            );
+            some("syncs", &|part| part.stream.flush_every == 1 << exponent);
+        }
+        for pattern in [Pattern::Random, Pattern::Sequential, Pattern::Skewed] {
+            some("pattern", &|part| part.stream.pattern == pattern);
+        }
+        some("reads", &|part| part.stream.read_share == 1.0);
+        some("writes", &|part| part.stream.read_share == 0.0);
+        some("both", &|part| part.stream.read_share == 0.5);
+        some("slow", &|part| part.share.is_some_and(|share| share < 0.15));
+        some("fast", &|part| part.share.is_some_and(|share| share > 0.85));
+        some("burst", &|part| {
+            part.share.is_some() && part.stream.batch == 64
+        });
+        for level in Level::ALL {
+            assert!(parts.iter().any(|part| part.stream.level == level));
+        }
+        assert!(parts.iter().any(|part| part.stream.activity.off_ns > 0));
+        for change in [Change::None, Change::Begins, Change::Ends] {
+            assert!(loads().any(|load| load.change == change));
+        }
+        assert!(loads().any(|load| load.parts.len() >= 4));
+    }
+
+    #[test]
+    fn what_a_stream_has_outstanding_is_bounded() {
+        for part in loads().flat_map(|load| load.parts) {
+            let stream = &part.stream;
+            let bytes = bytes_max(&stream.sizes);
+            if let Arrival::Closed { outstanding, .. } = stream.arrival {
+                assert!(u64::from(outstanding) * bytes <= OUTSTANDING_BYTES_MAX);
+                assert!(outstanding.is_multiple_of(stream.batch));
+            }
+            let region = &stream.region;
+            assert!(region.end <= FACTS.capacity_bytes);
+            assert!(region.end - region.start >= REGION_OPERATIONS_MIN * bytes);
+        }
+    }
+
+    #[test]
+    fn the_foreground_alone_is_no_overload() {
+        for load in loads() {
+            let waiting = load.parts.iter().filter(|part| part.is_foreground());
+            let share: f64 = waiting.filter_map(|part| part.share).sum();
+            assert!(share <= FOREGROUND_SHARE_MAX + 1e-9, "{load:?}");
+        }
     }
 }

@@ -39,6 +39,7 @@ mod load;
 mod reaction;
 mod run;
 mod subject;
+mod words;
 
 pub use contender::Contender;
 pub use course::{Course, PROBE_DEPTH, PartCourse};

@@ -64,3 +64,51 @@ impl Reaction {
         self.p99_ns as f64 / self.settled_p99_ns.max(1) as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// One operation a millisecond until 4 s, of 1 ms each but for those that
+    /// end in the given time after the change at 1 s.
+    fn trace(slow_until_ms: u64) -> Vec<Ended> {
+        let ended = |at_ms: u64| Ended {
+            at_ns: at_ms * MS,
+            latency_ns: match at_ms {
+                at_ms if (1000..1000 + slow_until_ms).contains(&at_ms) => 10 * MS,
+                _ => MS,
+            },
+        };
+        (0..4000).map(ended).collect()
+    }
+
+    fn reaction(slow_until_ms: u64) -> Reaction {
+        Reaction::of(&trace(slow_until_ms), 1000 * MS, 4000 * MS).unwrap()
+    }
+
+    #[test]
+    fn a_slow_beginning_is_seen() {
+        let reaction = reaction(300);
+        assert_eq!(reaction.settled_p99_ns, MS);
+        assert_eq!(reaction.p99_ns, 10 * MS);
+        assert_eq!(reaction.ratio(), 10.0);
+        // A hundredth of what follows may be as slow.
+        assert_eq!(reaction.within_operations, 300 - 7);
+        assert_eq!(reaction.within_ns, (300 - 7 - 1) * MS);
+    }
+
+    #[test]
+    fn nothing_slow_takes_no_time() {
+        let reaction = reaction(0);
+        assert_eq!(reaction.ratio(), 1.0);
+        assert_eq!((reaction.within_ns, reaction.within_operations), (0, 0));
+    }
+
+    #[test]
+    fn too_few_operations_say_nothing() {
+        assert_eq!(Reaction::of(&trace(0)[..1150], 1000 * MS, 4000 * MS), None);
+        assert_eq!(Reaction::of(&[], 1000 * MS, 4000 * MS), None);
+    }
+}
