@@ -84,7 +84,8 @@ pub struct CourseArgs {
     pub seed: u64,
 }
 
-fn repeat(text: &str) -> Result<u64, String> {
+/// A number of repetitions.
+pub fn repeat(text: &str) -> Result<u64, String> {
     list::number_within(text, 1, REPEAT_MAX)
 }
 

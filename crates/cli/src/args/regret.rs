@@ -1,28 +1,48 @@
 //! `iolane bench regret`.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::Args;
 
-use super::common::OutputArgs;
-use super::list;
+use super::common::{OutputArgs, TargetArgs, repeat};
+use super::size;
+use super::{duration, list};
 
 /// Most loads: a day of one processor.
 const LOADS_MAX: u64 = 100_000;
 
 #[derive(Clone, Debug, Args)]
 pub struct RegretArgs {
-    /// Modelled disks, in virtual time: names as iolane disk list has them, or all
+    /// Modelled disks, in virtual time: names as iolane disk list has them, or all [default: all]
     ///
     /// NAME/rotational=0 or =1 is one whose flag says the opposite of what it is, NAME/volatile
     /// flash whose write cache does not survive a loss of power. all takes every disk, with and
-    /// without these.
+    /// without these. With --file or --directory a real disk is measured instead.
     #[arg(
         long,
         value_name = "LIST",
-        default_value = "all",
         value_delimiter = ',',
         help_heading = "Target"
     )]
-    pub models: Vec<String>,
+    pub models: Option<Vec<String>>,
+    /// Existing file or block device of a real disk; needs --destructive
+    #[arg(
+        long,
+        value_name = "PATH",
+        conflicts_with = "directory",
+        help_heading = "Target"
+    )]
+    pub file: Option<PathBuf>,
+    /// Directory on a real disk, for a scratch file that is removed at the end
+    #[arg(long, value_name = "DIR", help_heading = "Target")]
+    pub directory: Option<PathBuf>,
+    /// How much of a real disk is used, from its start [default: all of an existing file, 2 GiB of a scratch file]
+    #[arg(long, value_name = "SIZE", value_parser = target_size, help_heading = "Target")]
+    pub size: Option<u64>,
+    /// Allow writing to an existing file or device: its contents are lost
+    #[arg(long, help_heading = "Target")]
+    pub destructive: bool,
     /// Loads for each disk
     #[arg(long, value_name = "N", default_value = "200", value_parser = loads, help_heading = "Course")]
     pub loads: u64,
@@ -32,11 +52,40 @@ pub struct RegretArgs {
     /// Run this one load alone, by the seed that an earlier run printed
     #[arg(long, value_name = "N", conflicts_with_all = ["loads", "seed"], help_heading = "Course")]
     pub load_seed: Option<u64>,
+    /// On a real disk, measure each load this many times, the schedulers in turn [default: 1]
+    #[arg(long, value_name = "N", value_parser = repeat, help_heading = "Course")]
+    pub repeat: Option<u64>,
+    /// On a real disk, how long each run goes on before it is measured [default: 1500ms]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = "Course")]
+    pub warm_up: Option<Duration>,
+    /// On a real disk, how long each run is measured; 3 s at least where a load changes [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, help_heading = "Course")]
+    pub runtime: Option<Duration>,
     /// Print what each scheduler made of every load
     #[arg(long, help_heading = "Output")]
     pub verbose: bool,
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// Smallest part of a real disk: the largest operations need places to go to.
+const SIZE_MIN: u64 = 64 << 20;
+
+impl RegretArgs {
+    /// The real disk, if one is named.
+    pub fn target(&self) -> Option<TargetArgs> {
+        let named = self.file.is_some() || self.directory.is_some();
+        named.then(|| TargetArgs {
+            file: self.file.clone(),
+            directory: self.directory.clone(),
+            size: self.size,
+            destructive: self.destructive,
+        })
+    }
+}
+
+fn target_size(text: &str) -> Result<u64, String> {
+    size::parse_within(text, SIZE_MIN, 1 << 50)
 }
 
 fn loads(text: &str) -> Result<u64, String> {

@@ -13,13 +13,13 @@
 
 mod carrier;
 mod closed;
-mod control;
+pub(crate) mod control;
 pub(crate) mod offsets;
 mod others;
 mod paced;
 mod recorder;
 mod transfer;
-mod waiting;
+pub(crate) mod waiting;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -35,21 +35,33 @@ impl Contender {
         }
     }
 
-    /// Its settings; `queued_max`: operations that may be outstanding, all of
-    /// which the scheduler must take.
-    pub fn config(self, rotational: bool, queued_max: u32) -> Config {
-        let policy = match self {
+    /// The policy.
+    pub fn policy(self) -> Policy {
+        match self {
             Self::Noop => Policy::Noop,
             Self::Lanes | Self::Window(_) => Policy::Lanes,
-        };
-        let mut config = Config::new(policy);
-        config.rotational = rotational;
+        }
+    }
+
+    /// Sets what makes it what it is in the settings for a device. Of each level
+    /// `queued_max` operations may be queued at least: a load must fit, or it is
+    /// another one.
+    pub fn configure(self, config: &mut Config, queued_max: u32) {
         for level in &mut config.levels {
             level.queued_max = level.queued_max.max(queued_max);
         }
-        if let Self::Window(window) = self {
-            config.window = WindowConfig::Fixed(window);
+        match self {
+            Self::Lanes => {}
+            Self::Noop => config.window = WindowConfig::Fixed(config.in_flight_max),
+            Self::Window(window) => config.window = WindowConfig::Fixed(window),
         }
+    }
+
+    /// Its settings on a modelled disk.
+    pub fn config(self, rotational: bool, queued_max: u32) -> Config {
+        let mut config = Config::new(self.policy());
+        config.rotational = rotational;
+        self.configure(&mut config, queued_max);
         config
     }
 }

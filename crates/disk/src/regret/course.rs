@@ -1,7 +1,7 @@
 //! How fast a load's open loops are, how long it runs, and what its operations
 //! are worth: found out by each stream alone on the device.
 
-use super::load::{Change, Load};
+use super::load::{Change, Load, Part};
 use super::subject::Subject;
 use super::{Contender, RegretError};
 use crate::elevator::Core;
@@ -68,6 +68,20 @@ pub struct Course {
 }
 
 impl Course {
+    /// With given times.
+    pub fn new(load: &Load, parts: Vec<PartCourse>, warm_up_ns: u64, duration_ns: u64) -> Course {
+        Course {
+            parts,
+            warm_up_ns,
+            duration_ns,
+            change_ns: match load.change {
+                Change::None => None,
+                Change::Begins => Some(warm_up_ns),
+                Change::Ends => Some(warm_up_ns + duration_ns / 2),
+            },
+        }
+    }
+
     /// Runs each part alone, and then all for a short time without priorities.
     ///
     /// # Errors
@@ -75,21 +89,14 @@ impl Course {
     pub fn of(load: &Load, subject: &Subject) -> Result<Course, RegretError> {
         let mut parts = Vec::with_capacity(load.parts.len());
         for part in &load.parts {
-            let stream = [saturated(&part.stream)];
+            let stream = [part.saturated()];
             let alone = trial(load.seed, &stream, PROBE_OPERATIONS, subject)?[0].operations;
             parts.push(PartCourse {
-                per_second: part
-                    .share
-                    .map(|share| share * alone / flushes(&part.stream)),
+                per_second: part.per_second(alone),
                 operation_ns: 1e9 / alone,
             });
         }
-        let mut course = Course {
-            parts,
-            warm_up_ns: 0,
-            duration_ns: 0,
-            change_ns: None,
-        };
+        let mut course = Course::new(load, parts, 0, 0);
         let streams: Vec<Stream> = course.streams(load).iter().map(undisturbed).collect();
         let rates = trial(load.seed, &streams, TRIAL_OPERATIONS, subject)?;
         course.time(load, &rates);
@@ -122,13 +129,8 @@ impl Course {
             duration_ns = duration_ns.min(cut_ns.max(least_ns));
             warm_up_ns = warm_up_ns.min(run_ns_max * WARM_UP_SHARE);
         }
-        self.warm_up_ns = warm_up_ns as u64;
-        self.duration_ns = duration_ns as u64;
-        self.change_ns = match load.change {
-            Change::None => None,
-            Change::Begins => Some(self.warm_up_ns),
-            Change::Ends => Some(self.warm_up_ns + self.duration_ns / 2),
-        };
+        let parts = std::mem::take(&mut self.parts);
+        *self = Course::new(load, parts, warm_up_ns as u64, duration_ns as u64);
     }
 
     /// The streams as they run.
@@ -159,26 +161,31 @@ impl Course {
     }
 }
 
-/// Operations for each that is no flush.
-fn flushes(stream: &Stream) -> f64 {
-    match stream.flush_every {
-        0 => 1.0,
-        every => 1.0 + (1.0 - stream.read_share) / f64::from(every),
+impl Part {
+    /// The stream as a probe: always, with [`PROBE_DEPTH`] outstanding.
+    pub fn saturated(&self) -> Stream {
+        let bytes_max = self.stream.sizes.iter().map(|size| size.bytes).max();
+        let fit = PROBE_BYTES_MAX / u64::from(bytes_max.unwrap_or(1));
+        let stream = Stream {
+            batch: 1,
+            arrival: Arrival::Closed {
+                outstanding: u64::from(PROBE_DEPTH).min(fit).max(1) as u32,
+                think: Time::Fixed(0),
+            },
+            ..self.stream.clone()
+        };
+        undisturbed(&stream)
     }
-}
 
-fn saturated(stream: &Stream) -> Stream {
-    let bytes_max = stream.sizes.iter().map(|size| size.bytes).max();
-    let fit = PROBE_BYTES_MAX / u64::from(bytes_max.unwrap_or(1));
-    let stream = Stream {
-        batch: 1,
-        arrival: Arrival::Closed {
-            outstanding: u64::from(PROBE_DEPTH).min(fit).max(1) as u32,
-            think: Time::Fixed(0),
-        },
-        ..stream.clone()
-    };
-    undisturbed(&stream)
+    /// Rate of an open loop, if a probe did so many operations a second, each
+    /// flush one of them.
+    pub fn per_second(&self, probe_per_second: f64) -> Option<f64> {
+        let for_each = match self.stream.flush_every {
+            0 => 1.0,
+            every => 1.0 + (1.0 - self.stream.read_share) / f64::from(every),
+        };
+        self.share.map(|share| share * probe_per_second / for_each)
+    }
 }
 
 fn undisturbed(stream: &Stream) -> Stream {

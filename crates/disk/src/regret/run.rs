@@ -7,7 +7,7 @@ use super::subject::Subject;
 use super::{Contender, RegretError};
 use crate::elevator::Core;
 use crate::model::Model;
-use crate::simulation::{Arrival, Ended, Report, Simulation};
+use crate::simulation::{Arrival, Ended, Simulation};
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +30,17 @@ pub struct Outcome {
     pub reaction: Option<Reaction>,
 }
 
+/// What one part of a load did while it was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// Operations that ended, flushes among them.
+    pub operations: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Every one, if somebody waits for it.
+    pub trace: Vec<Ended>,
+}
+
 /// Runs it.
 ///
 /// # Errors
@@ -47,7 +58,12 @@ pub fn run(
         simulation = simulation.stream(stream);
     }
     let report = simulation.run(course.warm_up_ns, course.duration_ns)?;
-    Ok(outcome(load, course, contender, &report))
+    let done = report.streams.into_iter().map(|tally| Done {
+        operations: tally.operations,
+        bytes: tally.bytes,
+        trace: tally.trace,
+    });
+    Ok(Outcome::of(load, course, contender, done))
 }
 
 /// Runs it under all of [`Contender::all`], in that order. Windows that are
@@ -102,34 +118,42 @@ fn widest(load: &Load, queue_max: usize) -> u64 {
     outstanding.min(queue_max as u64)
 }
 
-fn outcome(load: &Load, course: &Course, contender: Contender, report: &Report) -> Outcome {
-    let mut ended: Vec<Ended> = Vec::new();
-    let (mut lower_operations, mut lower_bytes, mut lower_ns) = (0, 0, 0.0);
-    for ((part, course), tally) in load.parts.iter().zip(&course.parts).zip(&report.streams) {
-        if part.is_foreground() {
-            ended.extend(&tally.trace);
-        } else {
-            lower_operations += tally.operations;
-            lower_bytes += tally.bytes;
-            lower_ns += tally.operations as f64 * course.operation_ns;
+impl Outcome {
+    /// Of what each of the load's parts did.
+    pub fn of(
+        load: &Load,
+        course: &Course,
+        contender: Contender,
+        done: impl IntoIterator<Item = Done>,
+    ) -> Outcome {
+        let mut ended: Vec<Ended> = Vec::new();
+        let (mut lower_operations, mut lower_bytes, mut lower_ns) = (0, 0, 0.0);
+        for ((part, course), done) in load.parts.iter().zip(&course.parts).zip(done) {
+            if part.is_foreground() {
+                ended.extend(done.trace);
+            } else {
+                lower_operations += done.operations;
+                lower_bytes += done.bytes;
+                lower_ns += done.operations as f64 * course.operation_ns;
+            }
         }
-    }
-    ended.sort_by_key(|one| one.at_ns);
-    let end_ns = course.warm_up_ns + course.duration_ns;
-    Outcome {
-        contender,
-        foreground_operations: ended.len() as u64,
-        // Not one has ended: all have waited for as long as it was measured.
-        foreground_p99_ns: match ended.len() {
-            0 => course.duration_ns,
-            _ => p99_ns(&ended),
-        },
-        lower_work: lower_ns / course.duration_ns as f64,
-        lower_operations,
-        lower_bytes,
-        reaction: course
-            .change_ns
-            .and_then(|change_ns| Reaction::of(&ended, change_ns, end_ns)),
+        ended.sort_by_key(|one| one.at_ns);
+        let end_ns = course.warm_up_ns + course.duration_ns;
+        Outcome {
+            contender,
+            foreground_operations: ended.len() as u64,
+            // Not one has ended: all have waited for as long as it was measured.
+            foreground_p99_ns: match ended.len() {
+                0 => course.duration_ns,
+                _ => p99_ns(&ended),
+            },
+            lower_work: lower_ns / course.duration_ns as f64,
+            lower_operations,
+            lower_bytes,
+            reaction: course
+                .change_ns
+                .and_then(|change_ns| Reaction::of(&ended, change_ns, end_ns)),
+        }
     }
 }
 

@@ -15,7 +15,8 @@ impl Time {
     }
 }
 
-/// Kind, offset and length, one after the other.
+/// Kind, offset and length of a stream's operations, one after the other: what a
+/// simulation does, for whoever does the same in real time.
 pub struct Addresses {
     pattern: Pattern,
     region: Range<u64>,
@@ -30,6 +31,7 @@ pub struct Addresses {
 const ONE: f64 = (1u64 << 32) as f64;
 
 impl Addresses {
+    /// Of a stream that lies in this region.
     pub fn new(stream: &Stream, region: Range<u64>) -> Addresses {
         let total: f64 = stream.sizes.iter().map(|size| size.weight).sum();
         let mut weight = 0.0;
@@ -46,6 +48,7 @@ impl Addresses {
         }
     }
 
+    /// The next operation.
     pub fn next(&mut self, random: &mut Random) -> (Kind, u64, u32) {
         let kind = match self.reads_below {
             0 => Kind::Write,

@@ -47,8 +47,9 @@ mod stream;
 mod transactions;
 mod workload;
 
+pub use addresses::Addresses;
 pub use meter::Ended;
-pub(crate) use random::Random;
+pub use random::Random;
 pub use report::{Report, Tally, TransactionsTally};
 pub use workload::{Activity, Arrival, Commit, Host, Pattern, Size, Stream, Time, Transactions};
 

@@ -16,6 +16,8 @@ impl Random {
         Random((state ^ (state >> 31)) | 1)
     }
 
+    /// All 64 bits.
+    #[expect(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

@@ -1,9 +1,11 @@
 //! What came out, as JSON has it.
 
-use iolane_disk::regret::{Contender, Course, Load, Outcome, Reaction, Regret};
+use iolane_disk::regret::{Compared, Contender, Course, Load, Outcome, Reaction, Regret};
 use serde::{Serialize, Serializer};
 
-/// A contender's run.
+use super::RegretOptions;
+
+/// A contender's run; of several repetitions the medians.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunDocument {
     #[serde(serialize_with = "name")]
@@ -13,26 +15,68 @@ pub struct RunDocument {
     pub lower_work: f64,
     pub lower_operations: u64,
     pub lower_bytes: u64,
+    /// Of several repetitions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread: Option<SpreadDocument>,
+}
+
+/// Least and most of the repetitions.
+#[derive(Clone, Debug, Serialize)]
+pub struct SpreadDocument {
+    pub foreground_p99_ns: [u64; 2],
+    pub lower_work: [f64; 2],
 }
 
 fn name<S: Serializer>(contender: &Contender, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&contender.name())
 }
 
-impl From<&Outcome> for RunDocument {
-    fn from(outcome: &Outcome) -> Self {
+impl RunDocument {
+    /// Of the repetitions of one contender, of which there is one at least.
+    pub fn median(outcomes: &[Outcome]) -> Self {
+        let of = |figure: fn(&Outcome) -> f64| sorted(outcomes.iter().map(figure));
+        let p99_ns = of(|one| one.foreground_p99_ns as f64);
+        let work = of(|one| one.lower_work);
         Self {
-            policy: outcome.contender,
-            foreground_operations: outcome.foreground_operations,
-            foreground_p99_ns: outcome.foreground_p99_ns,
-            lower_work: outcome.lower_work,
-            lower_operations: outcome.lower_operations,
-            lower_bytes: outcome.lower_bytes,
+            policy: outcomes[0].contender,
+            foreground_operations: middle(&of(|one| one.foreground_operations as f64)) as u64,
+            foreground_p99_ns: middle(&p99_ns) as u64,
+            lower_work: middle(&work),
+            lower_operations: middle(&of(|one| one.lower_operations as f64)) as u64,
+            lower_bytes: middle(&of(|one| one.lower_bytes as f64)) as u64,
+            spread: (outcomes.len() > 1).then(|| SpreadDocument {
+                foreground_p99_ns: ends(&p99_ns).map(|ns| ns as u64),
+                lower_work: ends(&work),
+            }),
+        }
+    }
+
+    fn compared(&self) -> Compared {
+        Compared {
+            contender: self.policy,
+            p99_ns: self.foreground_p99_ns as f64,
+            work: self.lower_work,
         }
     }
 }
 
-/// After a change of the load, under `lanes`.
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+fn middle(sorted: &[f64]) -> f64 {
+    let upper = sorted[sorted.len() / 2];
+    let lower = sorted[(sorted.len() - 1) / 2];
+    (lower + upper) / 2.0
+}
+
+fn ends(sorted: &[f64]) -> [f64; 2] {
+    [sorted[0], sorted[sorted.len() - 1]]
+}
+
+/// After a change of the load, under `lanes`; of several repetitions the medians.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReactionDocument {
     pub p99_ns: u64,
@@ -42,15 +86,20 @@ pub struct ReactionDocument {
     pub within_operations: u64,
 }
 
-impl From<&Reaction> for ReactionDocument {
-    fn from(reaction: &Reaction) -> Self {
-        Self {
-            p99_ns: reaction.p99_ns,
-            settled_p99_ns: reaction.settled_p99_ns,
-            ratio: reaction.ratio(),
-            within_ns: reaction.within_ns,
-            within_operations: reaction.within_operations,
-        }
+impl ReactionDocument {
+    /// None of none.
+    pub fn median<'a>(reactions: impl Iterator<Item = &'a Reaction>) -> Option<Self> {
+        let reactions: Vec<&Reaction> = reactions.collect();
+        let of = |figure: fn(&Reaction) -> f64| {
+            middle(&sorted(reactions.iter().map(|reaction| figure(reaction))))
+        };
+        (!reactions.is_empty()).then(|| Self {
+            p99_ns: of(|one| one.p99_ns as f64) as u64,
+            settled_p99_ns: of(|one| one.settled_p99_ns as f64) as u64,
+            ratio: of(Reaction::ratio),
+            within_ns: of(|one| one.within_ns as f64) as u64,
+            within_operations: of(|one| one.within_operations as f64) as u64,
+        })
     }
 }
 
@@ -76,9 +125,16 @@ pub struct LoadResult {
 }
 
 impl LoadResult {
-    /// `outcomes`: that of `lanes` first.
-    pub fn new(model: &str, load: &Load, course: &Course, outcomes: &[Outcome]) -> Self {
-        let regret = Regret::of(&outcomes[0], &outcomes[1..]);
+    /// `runs`: that of `lanes` first.
+    pub fn new(
+        model: &str,
+        load: &Load,
+        course: &Course,
+        runs: Vec<RunDocument>,
+        reaction: Option<ReactionDocument>,
+    ) -> Self {
+        let others: Vec<Compared> = runs[1..].iter().map(RunDocument::compared).collect();
+        let regret = Regret::between(&runs[0].compared(), &others);
         Self {
             model: model.to_owned(),
             load_seed: load.seed,
@@ -91,8 +147,8 @@ impl LoadResult {
             throughput_best: regret.throughput_best,
             lower_work_of_window_1: regret.of_window_1,
             worse_than_noop: regret.worse_than_noop,
-            reaction: outcomes[0].reaction.as_ref().map(ReactionDocument::from),
-            runs: outcomes.iter().map(RunDocument::from).collect(),
+            reaction,
+            runs,
         }
     }
 
@@ -113,8 +169,7 @@ pub struct Distribution {
 
 impl Distribution {
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.collect();
-        values.sort_by(f64::total_cmp);
+        let values = sorted(values);
         let at = |percent: usize| {
             let place = (values.len() * percent).div_ceil(100).max(1) - 1;
             values.get(place).copied()
@@ -183,11 +238,14 @@ pub struct RegretOutcome {
     pub loads: Vec<LoadResult>,
     #[serde(skip)]
     pub verbose: bool,
+    /// Of a command that runs a load again, what comes before the load.
+    #[serde(skip)]
+    pub target: Option<String>,
 }
 
 impl RegretOutcome {
     /// None without loads.
-    pub fn of(loads: Vec<LoadResult>, verbose: bool) -> Option<Self> {
+    pub fn of(loads: Vec<LoadResult>, options: &RegretOptions) -> Option<Self> {
         let mut names: Vec<&str> = loads.iter().map(|one| one.model.as_str()).collect();
         names.dedup();
         let models = names
@@ -203,7 +261,8 @@ impl RegretOutcome {
             summary: Summary::of(loads.iter())?,
             models,
             loads,
-            verbose,
+            verbose: options.verbose,
+            target: options.target.clone(),
         })
     }
 

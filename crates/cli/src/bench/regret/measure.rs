@@ -1,11 +1,11 @@
-//! Runs the loads, in virtual time on all processors.
+//! Runs the loads: in virtual time on all processors, or on a real disk.
 
 use std::sync::Mutex;
 
 use iolane_disk::regret::{Course, Load, RegretError, Subject, run_all};
 
-use super::RegretOptions;
-use super::document::{LoadResult, RegretOutcome};
+use super::document::{LoadResult, ReactionDocument, RegretOutcome, RunDocument};
+use super::{RegretOptions, real};
 use crate::error::Failure;
 use crate::figures::rig::Rig;
 use crate::session::Session;
@@ -17,16 +17,26 @@ use crate::target::Target;
 /// An interruption, or a defect in a load.
 pub fn measure(
     options: &RegretOptions,
-    _target: Option<&Target>,
+    target: Option<&Target>,
     session: &Session,
 ) -> Result<RegretOutcome, Failure> {
+    let loads = match target {
+        Some(target) => real::measure(options, target, session)?,
+        None => simulated(options, session)?,
+    };
+    RegretOutcome::of(loads, options).ok_or_else(|| Failure::Internal {
+        message: "no loads".to_owned(),
+    })
+}
+
+fn simulated(options: &RegretOptions, session: &Session) -> Result<Vec<LoadResult>, Failure> {
     let jobs: Vec<(&Subject, u64)> = options
         .subjects
         .iter()
         .flat_map(|subject| options.load_seeds.iter().map(move |&seed| (subject, seed)))
         .collect();
     let phase = Mutex::new(session.progress.bytes("loads", jobs.len() as u64));
-    let loads = Rig::new(0, &session.stop).all(&jobs, |&(subject, seed)| {
+    Rig::new(0, &session.stop).all(&jobs, |&(subject, seed)| {
         let result = simulate(subject, seed);
         if let Ok(phase) = phase.lock() {
             phase.advance(1);
@@ -34,9 +44,6 @@ pub fn measure(
         result.map_err(|error| Failure::Internal {
             message: format!("load {seed} on {}: {error}", subject.name),
         })
-    })?;
-    RegretOutcome::of(loads, options.verbose).ok_or_else(|| Failure::Internal {
-        message: "no loads".to_owned(),
     })
 }
 
@@ -44,5 +51,8 @@ fn simulate(subject: &Subject, seed: u64) -> Result<LoadResult, RegretError> {
     let load = Load::random(seed, &subject.facts()?);
     let course = Course::of(&load, subject)?;
     let outcomes = run_all(&load, &course, subject)?;
-    Ok(LoadResult::new(&subject.name, &load, &course, &outcomes))
+    let runs = outcomes.chunks(1).map(RunDocument::median).collect();
+    let reaction = ReactionDocument::median(outcomes[0].reaction.iter());
+    let name = &subject.name;
+    Ok(LoadResult::new(name, &load, &course, runs, reaction))
 }

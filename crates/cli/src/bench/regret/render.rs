@@ -1,6 +1,11 @@
-//! The regret as tables.
+//! The regret as tables, and each of the worst loads beside its curve.
 
-use super::document::{Distribution, LoadResult, RegretOutcome, Summary};
+use iolane_disk::regret::Contender;
+
+use super::document::{
+    Distribution, LoadResult, RegretOutcome, RunDocument, SpreadDocument, Summary,
+};
+use crate::output::chart::{Axis, Point, ScatterChart};
 use crate::output::html::Section;
 use crate::output::text::{Style, Table};
 use crate::output::units;
@@ -10,27 +15,21 @@ const WORST: usize = 10;
 
 pub fn text(outcome: &RegretOutcome, style: Style) -> String {
     let mut text = summaries(outcome).render(style);
-    text.push('\n');
+    for fact in FACTS {
+        text.push_str(&format!("\n{fact}"));
+    }
+    text.push_str(&format!("\n\n{}\n", style.bold("The worst:")));
     for (place, load) in outcome.worst(WORST).iter().enumerate() {
-        text.push_str(&style.bold(&format!(
-            "{}. {}: latency {:.2} ({}), throughput {:.2} ({}){}{}",
-            place + 1,
-            load.model,
-            load.latency_regret,
-            load.latency_best.name(),
-            load.throughput_regret,
-            load.throughput_best.name(),
-            load.lower_work_of_window_1
-                .map_or_else(String::new, |share| format!(", {share:.2} of window 1's work")),
-            if load.worse_than_noop {
-                ", worse than noop"
-            } else {
-                ""
-            },
-        )));
-        text.push_str(&format!("\n   {}\n", load.description));
-        text.push_str(&format!("   {}\n", curve(load)));
-        text.push_str(&format!("   {}\n", command(load)));
+        let title = format!("{}. {}: {}", place + 1, load.model, verdict(load));
+        text.push_str(&format!("\n{}\n", style.bold(&title)));
+        let reaction = reaction(load).into_iter();
+        for line in [load.description.clone(), curve(load)]
+            .into_iter()
+            .chain(reaction)
+            .chain([command(outcome, load)])
+        {
+            text.push_str(&format!("   {line}\n"));
+        }
     }
     if outcome.verbose {
         text.push('\n');
@@ -40,14 +39,73 @@ pub fn text(outcome: &RegretOutcome, style: Style) -> String {
 }
 
 pub fn html(outcome: &RegretOutcome) -> Vec<Section> {
-    vec![Section::new("Regret").table(summaries(outcome))]
+    let mut sections = vec![
+        Section::new("Regret")
+            .table(summaries(outcome))
+            .text(FACTS.map(str::to_owned)),
+    ];
+    for (place, load) in outcome.worst(WORST).iter().enumerate() {
+        sections.push(
+            Section::new(format!("Worst {}: {}", place + 1, load.model))
+                .text([verdict(load), load.description.clone()])
+                .text(reaction(load))
+                .text([command(outcome, load)])
+                .chart(picture(load).svg()),
+        );
+    }
+    if outcome.verbose {
+        sections.push(Section::new("Every run").table(every_run(outcome)));
+    }
+    sections
+}
+
+/// What the columns mean.
+const FACTS: [&str; 3] = [
+    "latency: p99 of lanes' foreground over the least of noop and windows 1 to 256 that carry at least 95 % of lanes' lower-level work. \
+     throughput: most lower-level work of those whose p99 is at most 1.05 of lanes', over lanes'.",
+    "beyond: loads on which nobody has a p99 as low as lanes; of window 1: there, lanes' least lower-level work in that of window 1. \
+     worse than noop: by more than 5 % in both.",
+    "reaction: where a load changes, foreground p99 of the following second in settled ones; within: from when on 99 of 100 take at most twice as long.",
+];
+
+fn verdict(load: &LoadResult) -> String {
+    let mut words = format!(
+        "latency {:.2} ({}), throughput {:.2} ({})",
+        load.latency_regret,
+        load.latency_best.name(),
+        load.throughput_regret,
+        load.throughput_best.name(),
+    );
+    if let Some(share) = load.lower_work_of_window_1 {
+        words.push_str(&format!(", {share:.2} of window 1's work"));
+    }
+    if load.worse_than_noop {
+        words.push_str(", worse than noop");
+    }
+    words
+}
+
+fn reaction(load: &LoadResult) -> Option<String> {
+    load.reaction.as_ref().map(|reaction| {
+        format!(
+            "after the change p99 {}, settled {}; twice that within {}, {} operations",
+            units::time(reaction.p99_ns as f64),
+            units::time(reaction.settled_p99_ns as f64),
+            units::time(reaction.within_ns as f64),
+            reaction.within_operations,
+        )
+    })
 }
 
 /// What runs a load alone.
-fn command(load: &LoadResult) -> String {
+fn command(outcome: &RegretOutcome, load: &LoadResult) -> String {
+    let target = match &outcome.target {
+        Some(target) => target.clone(),
+        None => format!("--models {}", load.model),
+    };
     format!(
-        "iolane bench regret --models {} --load-seed {} --verbose",
-        load.model, load.load_seed
+        "iolane bench regret {target} --load-seed {} --verbose",
+        load.load_seed
     )
 }
 
@@ -57,15 +115,35 @@ fn curve(load: &LoadResult) -> String {
         .runs
         .iter()
         .map(|run| {
-            format!(
-                "{} {} {:.3}",
-                run.policy.name().replace("window ", "w"),
-                units::time(run.foreground_p99_ns as f64),
-                run.lower_work
-            )
+            let p99 = units::time(run.foreground_p99_ns as f64);
+            let name = run.policy.name().replace("window ", "w");
+            format!("{name} {p99} {:.3}", run.lower_work)
         })
         .collect();
     points.join(" | ")
+}
+
+fn picture(load: &LoadResult) -> ScatterChart<'static> {
+    let points = |of: fn(&RunDocument) -> Option<String>| -> Vec<Point> {
+        let named = load.runs.iter().filter_map(|run| Some((of(run)?, run)));
+        named
+            .map(|(name, run)| Point::new(name, (run.lower_work, run.foreground_p99_ns as f64)))
+            .collect()
+    };
+    let policies = points(|run| match run.policy {
+        Contender::Window(_) => None,
+        policy => Some(policy.name()),
+    });
+    let windows = points(|run| match run.policy {
+        Contender::Window(window) => Some(window.to_string()),
+        _ => None,
+    });
+    ScatterChart {
+        x: Axis::linear("lower-level work, share of the device", units::figure),
+        y: Axis::log10("foreground p99 latency", units::time),
+        groups: vec![("policies".to_owned(), policies)],
+        curve: Some(("window fixed by hand".to_owned(), windows)),
+    }
 }
 
 fn summaries(outcome: &RegretOutcome) -> Table {
@@ -137,10 +215,17 @@ fn every_run(outcome: &RegretOutcome) -> Table {
             "lower work",
             "lower operations",
             "lower bytes",
+            "p99 from",
+            "to",
+            "work from",
+            "to",
         ],
     );
     for load in &outcome.loads {
         for run in &load.runs {
+            let spread = |of: fn(&SpreadDocument) -> String| {
+                run.spread.as_ref().map_or_else(String::new, of)
+            };
             table.row([
                 load.model.clone(),
                 load.load_seed.to_string(),
@@ -150,8 +235,12 @@ fn every_run(outcome: &RegretOutcome) -> Table {
                 format!("{:.4}", run.lower_work),
                 run.lower_operations.to_string(),
                 run.lower_bytes.to_string(),
+                spread(|all| units::time(all.foreground_p99_ns[0] as f64)),
+                spread(|all| units::time(all.foreground_p99_ns[1] as f64)),
+                spread(|all| format!("{:.4}", all.lower_work[0])),
+                spread(|all| format!("{:.4}", all.lower_work[1])),
             ]);
         }
     }
-    table
+    table.without_empty_columns()
 }
