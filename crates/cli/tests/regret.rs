@@ -86,10 +86,69 @@ fn what_does_not_exist_is_refused() {
         ("--models none", "there is no modelled disk 'none'"),
         ("--loads 0", "0 is outside 1 to 100000"),
         ("--load-seed 3 --loads 2", "cannot be used with"),
+        ("--repeat 2", "are for real disks"),
+        ("--models nvme-ssd --directory /tmp", "are simulated"),
     ] {
         let output = regret(arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments}");
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.contains(message), "{error}");
     }
+}
+
+/// A disk is needed; the system's temporary directory is often memory.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").unwrap()
+}
+
+/// Loads with syncs, pauses, open loops, bursts and a change, on a real disk.
+#[test]
+fn a_real_disk_is_measured_and_nothing_is_left_on_it() {
+    let directory = scratch();
+    let target = format!(
+        "--directory {} --size 64m --warm-up 20ms --runtime 50ms",
+        directory.path().display()
+    );
+    let measured = document(&format!("{target} --loads 6 --seed 1"));
+    let loads = measured["loads"].as_array().unwrap();
+    assert_eq!(loads.len(), 6);
+    for load in loads {
+        let runs = load["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 11);
+        for run in runs {
+            assert!(run["foreground_p99_ns"].as_u64().unwrap() > 0, "{load:#}");
+            assert!(run.get("spread").is_none());
+        }
+        let lower = runs
+            .iter()
+            .map(|run| run["lower_operations"].as_u64().unwrap());
+        assert!(lower.sum::<u64>() > 0, "{load:#}");
+    }
+    assert_eq!(measured["target"]["kind"], "scratch_file");
+
+    let seed = &loads[0]["load_seed"];
+    let repeated = document(&format!("{target} --load-seed {seed} --repeat 2"));
+    let load = &repeated["loads"][0];
+    // Rates are the disk's, what is done is not.
+    let words = |load: &Value| {
+        let text = load["description"].as_str().unwrap();
+        text.split(',').next().unwrap().to_owned()
+    };
+    assert_eq!(words(load), words(&loads[0]));
+    let run = &load["runs"][0];
+    let [least, most] = [0, 1].map(|end| run["spread"]["foreground_p99_ns"][end].as_u64().unwrap());
+    let median = run["foreground_p99_ns"].as_u64().unwrap();
+    assert!(least <= median && median <= most, "{run}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_written_to_needs_consent() {
+    let directory = scratch();
+    let path = directory.path().join("data");
+    std::fs::write(&path, vec![7; 64 << 20]).unwrap();
+    let output = regret(&format!("--file {} --loads 1", path.display()));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--destructive"));
+    assert!(std::fs::read(&path).unwrap().iter().all(|&byte| byte == 7));
 }
