@@ -18,8 +18,8 @@ const LOOK_NS: u64 = 20_000_000;
 const PROBE_OPERATIONS: f64 = 2_000.0;
 const TRIAL_NS_MAX: f64 = 30e9;
 
-/// Operations of the trial of the whole load.
-const TRIAL_OPERATIONS: f64 = 10_000.0;
+/// Operations of each trial of the whole load.
+const TRIAL_OPERATIONS: f64 = 5_000.0;
 
 /// Before anything is measured: what a window takes to be learned, ...
 const WARM_UP_NS_MIN: f64 = 1.5e9;
@@ -27,20 +27,22 @@ const WARM_UP_NS_MIN: f64 = 1.5e9;
 const WARM_UP_OPERATIONS: f64 = 3_000.0;
 /// ... and not for ever.
 const WARM_UP_NS_MAX: f64 = 60e9;
-/// Foreground operations of which the hundredth part is enough for a percentile,
-/// ...
+/// Foreground operations of which the hundredth part makes a percentile, for
+/// whom they go fast, ...
 const FOREGROUND_OPERATIONS: f64 = 4_000.0;
-/// ... and so few are better than a run that takes too long.
+/// ... and for whom they go slowly, ...
 const FOREGROUND_OPERATIONS_MIN: f64 = 500.0;
+/// ... unless a run would take too long, and even then for so long.
+const SLOWEST_NS_MAX: f64 = 10e9;
 const DURATION_NS_MIN: f64 = 1e9;
 const DURATION_NS_MAX: f64 = 300e9;
 /// A change has a second of its own, and settles after it.
 const CHANGE_NS_MIN: f64 = 4e9;
 /// Most operations of a run: what a fast device does in half a second. Hundreds
 /// of loads shall end within a minute or two.
-const OPERATIONS_MAX: f64 = 100_000.0;
+const OPERATIONS_MAX: f64 = 80_000.0;
 /// Most bytes: a modelled array divides them into stripes.
-const BYTES_MAX: f64 = 4e9;
+const BYTES_MAX: f64 = 3e9;
 /// Of a run that these cut short, part that is warm-up.
 const WARM_UP_SHARE: f64 = 0.5;
 
@@ -82,7 +84,8 @@ impl Course {
         }
     }
 
-    /// Runs each part alone, and then all for a short time without priorities.
+    /// Runs each part alone, and then all for a short time, without priorities and
+    /// with the smallest window.
     ///
     /// # Errors
     /// A load that this disk cannot have.
@@ -90,7 +93,14 @@ impl Course {
         let mut parts = Vec::with_capacity(load.parts.len());
         for part in &load.parts {
             let stream = [part.saturated()];
-            let alone = trial(load.seed, &stream, PROBE_OPERATIONS, subject)?[0].operations;
+            let alone = trial(
+                load.seed,
+                &stream,
+                PROBE_OPERATIONS,
+                Contender::Noop,
+                subject,
+            )?[0]
+                .operations;
             parts.push(PartCourse {
                 per_second: part.per_second(alone),
                 operation_ns: 1e9 / alone,
@@ -98,35 +108,35 @@ impl Course {
         }
         let mut course = Course::new(load, parts, 0, 0);
         let streams: Vec<Stream> = course.streams(load).iter().map(undisturbed).collect();
-        let rates = trial(load.seed, &streams, TRIAL_OPERATIONS, subject)?;
-        course.time(load, &rates);
+        let mut paces = Vec::with_capacity(2);
+        for contender in [Contender::Noop, Contender::Window(1)] {
+            let rates = trial(load.seed, &streams, TRIAL_OPERATIONS, contender, subject)?;
+            paces.push(Pace::of(load, &rates));
+        }
+        course.time(load, &paces);
         Ok(course)
     }
 
-    /// Sets the times by what the load did in a trial.
-    fn time(&mut self, load: &Load, rates: &[Rate]) {
-        let operations: f64 = rates.iter().map(|rate| rate.operations).sum();
-        let bytes: f64 = rates.iter().map(|rate| rate.bytes).sum();
-        let foreground: f64 = load
-            .parts
-            .iter()
-            .zip(rates)
-            .filter(|(part, _)| part.is_foreground())
-            .map(|(_, rate)| rate.operations)
-            .sum();
+    /// Sets the times by what the load did in trials.
+    fn time(&mut self, load: &Load, paces: &[Pace]) {
+        let most = |of: fn(&Pace) -> f64| paces.iter().map(of).fold(0.0, f64::max);
+        let least = |of: fn(&Pace) -> f64| paces.iter().map(of).fold(f64::INFINITY, f64::min);
         let duration_ns_min = match load.change {
             Change::None => DURATION_NS_MIN,
             _ => CHANGE_NS_MIN,
         };
-        let mut warm_up_ns =
-            (WARM_UP_OPERATIONS / operations * 1e9).clamp(WARM_UP_NS_MIN, WARM_UP_NS_MAX);
-        let mut duration_ns =
-            (FOREGROUND_OPERATIONS / foreground * 1e9).clamp(duration_ns_min, DURATION_NS_MAX);
-        let run_ns_max = (OPERATIONS_MAX / operations).min(BYTES_MAX / bytes) * 1e9;
+        let slowest_ns = FOREGROUND_OPERATIONS_MIN / least(|pace| pace.foreground) * 1e9;
+        let warm_up_ns = WARM_UP_OPERATIONS / least(|pace| pace.operations) * 1e9;
+        let mut warm_up_ns = warm_up_ns.clamp(WARM_UP_NS_MIN, WARM_UP_NS_MAX);
+        let mut duration_ns = (FOREGROUND_OPERATIONS / most(|pace| pace.foreground) * 1e9)
+            .max(slowest_ns)
+            .clamp(duration_ns_min, DURATION_NS_MAX);
+        let run_ns_max = (OPERATIONS_MAX / most(|pace| pace.operations))
+            .min(BYTES_MAX / most(|pace| pace.bytes))
+            * 1e9;
         if warm_up_ns + duration_ns > run_ns_max {
-            let least_ns = (FOREGROUND_OPERATIONS_MIN / foreground * 1e9).min(DURATION_NS_MAX);
             let cut_ns = run_ns_max * (1.0 - WARM_UP_SHARE);
-            duration_ns = duration_ns.min(cut_ns.max(least_ns));
+            duration_ns = duration_ns.min(cut_ns.max(slowest_ns.min(SLOWEST_NS_MAX)));
             warm_up_ns = warm_up_ns.min(run_ns_max * WARM_UP_SHARE);
         }
         let parts = std::mem::take(&mut self.parts);
@@ -203,15 +213,41 @@ struct Rate {
     bytes: f64,
 }
 
-/// Streams without priorities for about so many operations.
+/// What a load did in a second of a trial.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    operations: f64,
+    bytes: f64,
+    foreground: f64,
+}
+
+impl Pace {
+    fn of(load: &Load, rates: &[Rate]) -> Pace {
+        let foreground = load
+            .parts
+            .iter()
+            .zip(rates)
+            .filter(|(part, _)| part.is_foreground())
+            .map(|(_, rate)| rate.operations)
+            .sum();
+        Pace {
+            operations: rates.iter().map(|rate| rate.operations).sum(),
+            bytes: rates.iter().map(|rate| rate.bytes).sum(),
+            foreground,
+        }
+    }
+}
+
+/// Streams under a contender for about so many operations.
 fn trial(
     seed: u64,
     streams: &[Stream],
     operations: f64,
+    contender: Contender,
     subject: &Subject,
 ) -> Result<Vec<Rate>, RegretError> {
     let measure = |warm_up_ns, duration_ns| -> Result<Vec<Rate>, RegretError> {
-        let config = Contender::Noop.config(subject.rotational, 1);
+        let config = contender.config(subject.rotational, 1);
         let mut simulation = Simulation::new(subject.build(seed)?, Core::new(config)?, seed);
         for stream in streams {
             simulation = simulation.stream(stream.clone());
