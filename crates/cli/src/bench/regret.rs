@@ -164,7 +164,7 @@ fn subjects(names: &[String]) -> Result<Vec<Subject>, Failure> {
             "all" => Subject::all(),
             name => vec![Subject::find(name).ok_or_else(|| {
                 Failure::usage(
-                    format!("there is no modelled disk '{name}'"),
+                    format!("--models: there is no modelled disk '{name}'"),
                     "See iolane disk list; --models all takes every one.",
                 )
             })?],
