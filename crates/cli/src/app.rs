@@ -1,13 +1,17 @@
 //! From the command line to the exit code.
 
+mod out;
+mod reference;
+mod usage;
+
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use clap::error::ErrorKind;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command};
 use serde::Serialize;
 
 use crate::args::common::{OutputArgs, OutputFormat};
@@ -23,6 +27,7 @@ use crate::output::text::Style;
 use crate::session::Session;
 use crate::system::SystemPaths;
 use crate::target::Target;
+use out::Out;
 
 /// What it returns goes to standard output.
 type Run = Box<dyn Fn(&ArgMatches, &str, &Session, Style) -> Result<String, Failure>>;
@@ -105,8 +110,7 @@ fn action<A: Args + 'static>(
             .about(about)
             .long_about(None),
         run: Box::new(move |matches, _, session, _| {
-            let arguments = A::from_arg_matches(matches).map_err(|error| usage(&error))?;
-            act(arguments, session)
+            act(parsed(matches, &place.title(name))?, session)
         }),
     }
 }
@@ -125,6 +129,14 @@ fn place<B: Bench>(place: Place, measure: Measure<B>) -> BenchCommand {
     }
 }
 
+fn parsed<A: Args>(matches: &ArgMatches, title: &str) -> Result<A, Failure> {
+    A::from_arg_matches(matches).map_err(|error| usage::refused(&error, title))
+}
+
+fn bench_arguments<B: Bench>(matches: &ArgMatches, title: &str) -> Result<B::Arguments, Failure> {
+    parsed(matches, title)
+}
+
 /// Where the process stands.
 pub struct Surroundings<'a> {
     pub stdout: &'a mut dyn Write,
@@ -132,6 +144,8 @@ pub struct Surroundings<'a> {
     pub progress: Progress,
     /// For text on standard output.
     pub style: Style,
+    /// For failures on standard error.
+    pub stderr_style: Style,
     /// Off in tests, which share their process.
     pub signals: bool,
 }
@@ -142,15 +156,24 @@ pub fn run(
     arguments: &[OsString],
     surroundings: Surroundings<'_>,
 ) -> u8 {
-    let json = wants_json(arguments);
-    let stdout = surroundings.stdout;
-    let matches = match command(&commands).try_get_matches_from(arguments) {
-        Ok(matches) => matches,
-        Err(error) if !error.use_stderr() => {
-            return print(stdout, &error.render().to_string());
-        }
-        Err(error) => return fail(stdout, json, &usage(&error)),
+    let style = surroundings.style;
+    let mut out = Out {
+        stdout: surroundings.stdout,
+        json: wants_json(arguments),
+        stderr_style: surroundings.stderr_style,
     };
+    let whole = command(&commands);
+    let matches = match whole.clone().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) if !error.use_stderr() => return out.print(&usage::help(&error, style)),
+        Err(error) => {
+            let command = usage::named(&whole, arguments);
+            return out.fail(&usage::refused(&error, &command));
+        }
+    };
+    if let Some(result) = reference::run(&matches, &whole) {
+        return out.end(&result);
+    }
     let stop = StopFlag::default();
     let cleanups = Cleanups::default();
     let mut session = Session::new(
@@ -168,7 +191,7 @@ pub fn run(
                     format!("cannot listen for signals: {error}"),
                     "Raise the limits on threads and open files (ulimit -u, -n).",
                 );
-                return fail(stdout, json, &failure);
+                return out.fail(&failure);
             }
         }
     } else {
@@ -177,11 +200,7 @@ pub fn run(
     for message in restore_leftovers(&session.paths) {
         session.warn(message);
     }
-    let style = surroundings.style;
-    match dispatch(&commands, &matches, arguments, &session, style) {
-        Ok(text) => print(stdout, &text),
-        Err(failure) => fail(stdout, json, &failure),
-    }
+    out.end(&dispatch(&commands, &matches, arguments, &session, style))
 }
 
 fn command(commands: &[BenchCommand]) -> Command {
@@ -214,6 +233,7 @@ fn command(commands: &[BenchCommand]) -> Command {
         .subcommand(bench)
         .subcommand(disk)
         .subcommand(store)
+        .subcommands(reference::commands())
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 good, 1 usage, 2 set-up, 3 run-time. Standard output carries results only; \
@@ -270,23 +290,6 @@ fn wants_json(arguments: &[OsString]) -> bool {
             .any(|(one, next)| one == "--output-format" && next == "json")
 }
 
-/// clap's message without its own decoration, and its hints as the remedy.
-fn usage(error: &clap::Error) -> Failure {
-    let remedy = "See --help of the command for its options.";
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Failure::usage("a sub-command is missing", error.render().to_string());
-    }
-    let text = error.render().to_string();
-    let mut paragraphs = text.trim().split("\n\n");
-    let message = paragraphs.next().unwrap_or_default();
-    let message = message.strip_prefix("error: ").unwrap_or(message);
-    let hints: Vec<&str> = paragraphs
-        .filter_map(|paragraph| paragraph.trim().strip_prefix("tip: "))
-        .chain([remedy])
-        .collect();
-    Failure::usage(message.trim(), hints.join(" "))
-}
-
 /// What stands above a result.
 struct Heading<'a> {
     title: String,
@@ -301,7 +304,7 @@ fn run_bench<B: Bench>(
     style: Style,
     measure: Measure<B>,
 ) -> Result<String, Failure> {
-    let arguments = B::Arguments::from_arg_matches(matches).map_err(|error| usage(&error))?;
+    let arguments = bench_arguments::<B>(matches, &heading.title)?;
     let output = B::output(&arguments).clone();
     let repeat = B::repeat(&arguments);
     let mut options = B::options(arguments)?;
@@ -399,37 +402,6 @@ fn check_writable(path: &Path) -> io::Result<()> {
 fn write_file(path: &Path, content: &str) -> Result<(), Failure> {
     fs::write(path, content)
         .map_err(|source| Failure::writing(&path.display().to_string(), &source))
-}
-
-/// A closed pipe is no error: `iolane ... | head` is a fine thing to do.
-fn print(stdout: &mut dyn Write, text: &str) -> u8 {
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Ok(()) => 0,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-        Err(error) => {
-            let failure = Failure::writing("standard output", &error);
-            complain(&failure);
-            failure.kind().exit_code()
-        }
-    }
-}
-
-fn fail(stdout: &mut dyn Write, json: bool, failure: &Failure) -> u8 {
-    if let Failure::Found { result, .. } = failure {
-        print(stdout, result);
-    } else if json {
-        print(stdout, &format!("{:#}\n", failure.document()));
-    }
-    complain(failure);
-    failure.kind().exit_code()
-}
-
-fn complain(failure: &Failure) {
-    // A closed stderr leaves only the exit code to tell.
-    let _ = writeln!(io::stderr(), "error: {failure}\n{}", failure.remedy());
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub mod app;
 pub mod args;
 pub mod bench;
 pub mod cleanup;
+pub mod commands;
 pub mod demo;
 pub mod disk;
 pub mod environment;

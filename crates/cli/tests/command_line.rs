@@ -84,3 +84,99 @@ fn a_result_for_a_closed_standard_output_is_lost_and_an_error() {
     }
     assert!(run(">/dev/null").status.success(), "nobody wants it");
 }
+
+#[test]
+fn bash_completes_sub_commands_and_options() {
+    let script = "source <(\"$0\" completions bash)
+        COMP_WORDS=(iolane \"$@\") COMP_CWORD=$#
+        _iolane iolane \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD - 1]}\"
+        echo \"${COMPREPLY[@]}\"";
+    for (typed, expected) in [
+        (&["ben"][..], "bench"),
+        (&["bench", "swe"], "sweep"),
+        (&["bench", "mix", "--foreground-ra"], "--foreground-rate"),
+        (&["bench", "mix", "--io", "dir"], "direct"),
+    ] {
+        let output = Command::new("bash")
+            .args(["-c", script, env!("CARGO_BIN_EXE_iolane")])
+            .args(typed)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(said.trim(), expected, "{output:?}");
+    }
+}
+
+#[test]
+fn completions_of_the_other_shells_know_every_command() {
+    for shell in ["zsh", "fish"] {
+        let output = iolane(&["completions", shell]);
+        assert!(output.status.success());
+        let script = String::from_utf8(output.stdout).unwrap();
+        for word in ["demo", "hugepages", "figures", "backup", "foreground-rate"] {
+            assert!(script.contains(word), "{word} in that of {shell}");
+        }
+    }
+    let other = iolane(&["completions", "tcsh"]);
+    assert_eq!(other.status.code(), Some(1));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man1");
+    let output = iolane(&["man", "--directory", pages.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stdout.is_empty());
+    for (name, content) in [
+        ("iolane", "Exit codes"),
+        ("iolane-demo", "demo"),
+        ("iolane-bench-mix", r"\-\-foreground\-rate"),
+        ("iolane-disk-serve", r"\-\-backing"),
+        ("iolane-store-load", r"\-\-transaction\-rows"),
+    ] {
+        let page = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
+        assert!(page.contains(".TH"), "{page}");
+        assert!(page.contains(content), "{content} in {page}");
+    }
+    let refused = iolane(&["man", "--directory", "/proc/nowhere"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+/// What a terminal shows, escape sequences and all.
+fn on_a_terminal(line: &str, environment: &[(&str, &str)]) -> String {
+    let program = env!("CARGO_BIN_EXE_iolane");
+    let output = Command::new("script")
+        .args(["-qec", &format!("'{program}' {line}"), "/dev/null"])
+        .env_remove("NO_COLOR")
+        .env("TERM", "xterm")
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn only_a_terminal_that_wants_colours_gets_them() {
+    for (line, expected) in [
+        ("--help", "Usage"),
+        ("disk list", "aws-gp3"),
+        ("nonsense", "unrecognized"),
+    ] {
+        let shown = on_a_terminal(line, &[]);
+        assert!(shown.contains(expected), "{shown}");
+        // A list has nothing to set off.
+        assert_eq!(shown.contains('\x1b'), line != "disk list", "{shown}");
+        for plain in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+            let shown = on_a_terminal(line, &[plain]);
+            assert!(shown.contains(expected), "{shown}");
+            assert!(!shown.contains('\x1b'), "{plain:?}: {shown}");
+        }
+        let words: Vec<&str> = line.split(' ').collect();
+        let piped = iolane(&words);
+        for stream in [piped.stdout, piped.stderr] {
+            assert!(!stream.contains(&0x1b), "{line}");
+        }
+    }
+}

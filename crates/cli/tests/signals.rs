@@ -86,8 +86,9 @@ fn child() {
         Surroundings {
             stdout: &mut io::sink(),
             paths,
-            progress: Progress::detect(),
+            progress: Progress::detect(None),
             style: Style::PLAIN,
+            stderr_style: Style::PLAIN,
             signals: true,
         },
     );

@@ -69,6 +69,7 @@ fn run_to(stdout: &mut dyn Write, measure: Measure<Sweep>, line: &str) -> u8 {
         },
         progress: Progress::silent(),
         style: Style::PLAIN,
+        stderr_style: Style::PLAIN,
         signals: false,
     };
     run(vec![bench::<Sweep>(measure)], &arguments, surroundings)
@@ -208,15 +209,7 @@ fn a_closed_pipe_is_no_error() {
 
 #[test]
 fn every_command_line_definition_is_sound() {
-    use crate::bench::{batch::Batch, commit::Commit, hugepages::Hugepages, mix::Mix};
-    let commands = vec![
-        bench::<Sweep>(good),
-        bench::<Mix>(|_, _, _| Ok(samples::mix())),
-        bench::<Batch>(|_, _, _| Ok(samples::batch())),
-        bench::<Commit>(|_, _, _| Ok(samples::commit())),
-        bench::<Hugepages>(|_, _, _| Ok(samples::hugepages())),
-    ];
-    command(&commands).debug_assert();
+    command(&crate::commands::all()).debug_assert();
 }
 
 #[test]

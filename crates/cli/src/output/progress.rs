@@ -1,10 +1,13 @@
 //! What is going on, on stderr: bars on a terminal, otherwise one line per
 //! phase; stdout carries data only.
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::text::DUMB_TERMINAL;
 
 /// Where progress goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,10 +23,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Bars when stderr is a terminal, plain lines when it is not.
-    pub fn detect() -> Self {
+    /// Bars when stderr is a terminal that can move its cursor (by `TERM`), plain
+    /// lines when it is not.
+    pub fn detect(term: Option<&OsStr>) -> Self {
+        let is_dumb = term.is_some_and(|term| term == DUMB_TERMINAL);
         Self {
-            mode: if std::io::stderr().is_terminal() {
+            mode: if std::io::stderr().is_terminal() && !is_dumb {
                 Mode::Bars
             } else {
                 Mode::Lines

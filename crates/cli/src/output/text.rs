@@ -1,8 +1,12 @@
 //! Aligned tables for terminals.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
+
+/// What `TERM` is where a terminal knows no escape sequences.
+pub const DUMB_TERMINAL: &str = "dumb";
 
 /// Escape sequences, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +17,22 @@ pub struct Style {
 impl Style {
     pub const PLAIN: Self = Self { colour: false };
 
-    /// Colours only on a terminal, and not where `NO_COLOR` is set and not
-    /// empty (no-color.org).
-    pub fn detect(is_terminal: bool, no_color: Option<&std::ffi::OsStr>) -> Self {
+    /// Colours only on a terminal that has them (`TERM` is not `dumb`), and not where
+    /// `NO_COLOR` is set and not empty (no-color.org).
+    pub fn detect(is_terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> Self {
         Self {
-            colour: is_terminal && no_color.is_none_or(std::ffi::OsStr::is_empty),
+            colour: is_terminal
+                && no_color.is_none_or(OsStr::is_empty)
+                && term.is_none_or(|term| term != DUMB_TERMINAL),
+        }
+    }
+
+    /// The word in front of a failure.
+    pub fn red(self, text: &str) -> String {
+        if self.colour {
+            format!("\x1b[1;31m{text}\x1b[0m")
+        } else {
+            text.to_owned()
         }
     }
 
@@ -134,10 +149,13 @@ mod tests {
                 .render(Style { colour: true })
                 .starts_with("\x1b[1m")
         );
-        let set = std::ffi::OsStr::new("1");
-        assert!(!Style::detect(true, Some(set)).colour);
-        assert!(Style::detect(true, Some(std::ffi::OsStr::new(""))).colour);
-        assert!(!Style::detect(false, None).colour);
-        assert!(Style::detect(true, None).colour);
+        let text = |text| Some(OsStr::new(text));
+        let xterm = text("xterm");
+        assert!(!Style::detect(true, text("1"), xterm).colour);
+        assert!(Style::detect(true, text(""), xterm).colour);
+        assert!(!Style::detect(false, None, xterm).colour);
+        assert!(Style::detect(true, None, xterm).colour);
+        assert!(Style::detect(true, None, None).colour);
+        assert!(!Style::detect(true, None, text("dumb")).colour);
     }
 }
