@@ -15,6 +15,7 @@ use clap::{ArgMatches, Args, Command};
 use serde::Serialize;
 
 use crate::args::common::{OutputArgs, OutputFormat};
+use crate::args::needs;
 use crate::bench::{Bench, Measure, Outcome};
 use crate::cleanup::{Cleanups, SignalListener, StopFlag};
 use crate::environment::{Environment, command_line};
@@ -31,12 +32,17 @@ use out::Out;
 
 /// What it returns goes to standard output.
 type Run = Box<dyn Fn(&ArgMatches, &str, &Session, Style) -> Result<String, Failure>>;
+#[cfg(test)]
+type Check = Box<dyn Fn(&ArgMatches) -> Result<(), Failure>>;
 
 /// A sub-command, with what measures for it.
 pub struct BenchCommand {
     place: Place,
     command: Command,
     run: Run,
+    /// Everything about a command line that can be said before anything is done.
+    #[cfg(test)]
+    check: Check,
 }
 
 /// Under which word a sub-command stands.
@@ -112,6 +118,8 @@ fn action<A: Args + 'static>(
         run: Box::new(move |matches, _, session, _| {
             act(parsed(matches, &place.title(name))?, session)
         }),
+        #[cfg(test)]
+        check: Box::new(move |matches| parsed::<A>(matches, &place.title(name)).map(|_| ())),
     }
 }
 
@@ -126,6 +134,11 @@ fn place<B: Bench>(place: Place, measure: Measure<B>) -> BenchCommand {
             let title = place.title(B::NAME);
             run_bench::<B>(matches, &Heading { title, line }, session, style, measure)
         }),
+        #[cfg(test)]
+        check: Box::new(move |matches| {
+            let arguments = bench_arguments::<B>(matches, &place.title(B::NAME))?;
+            B::options(arguments).map(|_| ())
+        }),
     }
 }
 
@@ -134,6 +147,7 @@ fn parsed<A: Args>(matches: &ArgMatches, title: &str) -> Result<A, Failure> {
 }
 
 fn bench_arguments<B: Bench>(matches: &ArgMatches, title: &str) -> Result<B::Arguments, Failure> {
+    needs::check(matches, B::NEEDS)?;
     parsed(matches, title)
 }
 

@@ -1,5 +1,7 @@
 //! The frame around a measurement, with made-up measurements in it.
 
+mod alone;
+
 use std::cell::RefCell;
 
 use serde_json::Value;

@@ -6,9 +6,41 @@ use clap::Args;
 
 use super::common::OutputArgs;
 use super::hugepages::CACHE_BYTES_MAX;
+use super::needs::Need;
 use super::size;
 use super::store_bench::table_size;
 use crate::bench::hugepages::CACHE_BYTES_MIN;
+
+const REAL: &str = "figures that are measured on this machine: --real";
+const REAL_TOO: &str = "Give --real with it, or leave it away: the other figures are simulated, on disks of their own.";
+
+/// Options of a mode that another option chooses.
+pub const NEEDS: &[Need] = &[
+    Need {
+        option: "--table-size",
+        beside: "--real",
+        mode: REAL,
+        remedy: REAL_TOO,
+    },
+    Need {
+        option: "--cache-size",
+        beside: "--real",
+        mode: REAL,
+        remedy: REAL_TOO,
+    },
+    Need {
+        option: "--directory",
+        beside: "--real",
+        mode: REAL,
+        remedy: REAL_TOO,
+    },
+    Need {
+        option: "--model",
+        beside: "--real",
+        mode: REAL,
+        remedy: REAL_TOO,
+    },
+];
 
 #[derive(Clone, Debug, Args)]
 pub struct FiguresArgs {
@@ -29,17 +61,17 @@ pub struct FiguresArgs {
     #[arg(long)]
     pub real: bool,
     /// Size of each table then, about, at least 1 MiB; the pool is smaller
-    #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = table_size, requires = "real", help_heading = "Target")]
+    #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = table_size, help_heading = "Target")]
     pub table_size: u64,
     /// Size of the buffer cache in memory then; at most half of the free memory is used
-    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = cache_size, requires = "real", help_heading = "Target")]
+    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = cache_size, help_heading = "Target")]
     pub cache_size: u64,
     /// Directory, and so disk, for the stores then, which are removed at the end [default: the current one]
-    #[arg(long, value_name = "DIR", requires = "real", help_heading = "Target")]
+    #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub directory: Option<PathBuf>,
     /// Put the stores on a modelled disk instead, served for this run, and what it holds into a file in
     /// --directory: a preset (see iolane disk list), or a TOML file that describes a disk; needs root
-    #[arg(long, value_name = "MODEL", requires = "real", help_heading = "Target")]
+    #[arg(long, value_name = "MODEL", help_heading = "Target")]
     pub model: Option<String>,
     #[command(flatten)]
     pub output: OutputArgs,

@@ -5,12 +5,21 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::common::{OutputArgs, REPEAT_MAX};
+use super::needs::Need;
 use super::{list, size};
 use crate::bench::hugepages::{CACHE_BYTES_MIN, PROCESSES_MAX, SAMPLES_MAX};
 
 /// More memory than any machine has; the measurement takes what is free.
 pub const CACHE_BYTES_MAX: u64 = 1 << 43;
 const COUNT_MAX: u64 = 1 << 40;
+
+/// Options of a mode that another option chooses.
+pub const NEEDS: &[Need] = &[Need {
+    option: "--direct-reads",
+    beside: "--file",
+    mode: "reads past the page cache: of --file",
+    remedy: "Give --file with it, an existing file or block device; --reads says how many go through the page cache.",
+}];
 
 #[derive(Clone, Debug, Args)]
 pub struct HugepagesArgs {
@@ -26,7 +35,7 @@ pub struct HugepagesArgs {
     #[arg(long, value_name = "N", default_value = "20000", value_parser = count)]
     pub reads: u64,
     /// Random page reads past the page cache in one sample; need --file
-    #[arg(long, value_name = "N", default_value = "2000", value_parser = count, requires = "file")]
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = count)]
     pub direct_reads: u64,
     /// Samples of each measurement, the kinds of pages in turn; their median and range are shown
     #[arg(long, value_name = "N", default_value = "5", value_parser = samples)]

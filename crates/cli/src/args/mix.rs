@@ -9,7 +9,48 @@ use super::common::{
     CourseArgs, IoArgs, OutputArgs, TargetArgs, block_size, block_sizes, depth, depths,
 };
 use super::list::{self, List, Progression};
+use super::needs::Need;
 use super::{duration, rate};
+
+const SHARED: &str = "a load of which a share has high priority: --outstanding";
+const OUTSTANDING_TOO: &str = "Give --outstanding and --high-share with it, or leave it away for a foreground and a background.";
+
+/// Options of a mode that another option chooses.
+pub const NEEDS: &[Need] = &[
+    Need {
+        option: "--outstanding",
+        beside: "--high-share",
+        mode: "a load of which a share has high priority, which --high-share says",
+        remedy: "Give --high-share with it, such as --high-share 10,50,90; the depth of a foreground and a background is \
+                 --foreground-depth and --background-depth.",
+    },
+    Need {
+        option: "--high-share",
+        beside: "--outstanding",
+        mode: SHARED,
+        remedy: OUTSTANDING_TOO,
+    },
+    Need {
+        option: "--operation",
+        beside: "--outstanding",
+        mode: SHARED,
+        remedy: "Without it, --foreground-operation and --background-operation say what is done; with it, \
+                 --high-share is needed too.",
+    },
+    Need {
+        option: "--block-size",
+        beside: "--outstanding",
+        mode: SHARED,
+        remedy: "Without it, --foreground-block-size and --background-block-size say how large requests are; with it, \
+                 --high-share is needed too.",
+    },
+    Need {
+        option: "--kernel-schedulers",
+        beside: "--allow-scheduler-change",
+        mode: "who may change the disk's I/O scheduler, which affects everything that uses the disk",
+        remedy: "Give --allow-scheduler-change with it; the present scheduler is restored at the end.",
+    },
+];
 
 /// Priority levels, each with a deadline.
 pub const LEVELS: usize = 5;
@@ -80,12 +121,12 @@ pub struct MixArgs {
     /// One load of N requests outstanding, of which a share has high priority
     ///
     /// Instead of a foreground and a background. Needs --high-share.
-    #[arg(long, value_name = "N", value_parser = depth, help_heading = "Shared load", requires = "high_share",
+    #[arg(long, value_name = "N", value_parser = depth, help_heading = "Shared load",
         conflicts_with_all = ["foreground_depth", "foreground_rate", "foreground_block_size", "foreground_operation",
             "foreground_pattern", "background_depth", "background_block_size", "background_operation", "background_pattern"])]
     pub outstanding: Option<u64>,
     /// Share of high priority in percent, 1 to 99, one run each: 10,20,..,90
-    #[arg(long, value_name = "LIST", value_parser = shares, help_heading = "Shared load", requires = "outstanding")]
+    #[arg(long, value_name = "LIST", value_parser = shares, help_heading = "Shared load")]
     pub high_share: Option<List>,
     /// Read or write
     #[arg(
@@ -93,12 +134,11 @@ pub struct MixArgs {
         value_enum,
         default_value = "read",
         value_name = "OPERATION",
-        help_heading = "Shared load",
-        requires = "outstanding"
+        help_heading = "Shared load"
     )]
     pub operation: Operation,
     /// Size of each request, 512 bytes to 64 MiB
-    #[arg(long, value_name = "SIZE", default_value = "16k", value_parser = block_size, help_heading = "Shared load", requires = "outstanding")]
+    #[arg(long, value_name = "SIZE", default_value = "16k", value_parser = block_size, help_heading = "Shared load")]
     pub block_size: u64,
 
     /// iolane's policies, one run each
@@ -124,8 +164,7 @@ pub struct MixArgs {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        help_heading = "Scheduling",
-        requires = "allow_scheduler_change"
+        help_heading = "Scheduling"
     )]
     pub kernel_schedulers: Option<Vec<String>>,
     /// Allow changing the disk's I/O scheduler while measuring: affects everything that uses the disk

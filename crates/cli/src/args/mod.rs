@@ -12,6 +12,7 @@ pub mod figures;
 pub mod hugepages;
 pub mod list;
 pub mod mix;
+pub mod needs;
 pub mod rate;
 pub mod regret;
 pub mod size;

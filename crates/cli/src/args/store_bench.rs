@@ -8,11 +8,20 @@ use serde::Serialize;
 use super::choices::{Backend, IoMode, Switch};
 use super::common::{CourseArgs, OutputArgs, depths};
 use super::list::{self, List};
+use super::needs::Need;
 use super::{rate, size};
 
 /// A row's number is kept in 32 bits while the table is loaded.
 const ROWS_MAX: u64 = 100_000_000;
 const THREADS_MAX: u64 = 256;
+
+/// Options of a mode that another option chooses.
+pub const NEEDS: &[Need] = &[Need {
+    option: "--beside-cpu",
+    beside: "--beside",
+    mode: "what goes on beside the measured work: --beside",
+    remedy: "Give --beside with it, such as --beside scan,checkpoint.",
+}];
 
 /// What is done with the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize)]
@@ -150,7 +159,7 @@ pub struct StoreBenchArgs {
     /// A nice value bounds nothing while a processor is free. Where all together would use more than the
     /// machine may, as in a virtual machine with a quota, everybody is stopped for it. What the store's own
     /// threads do for them is not counted.
-    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "beside")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub beside_cpu: Option<f64>,
     /// Threads that do the measured work [default: 1 for scan, range and update, 8 for commit and
     /// oltp, 32 with --rate]
@@ -161,9 +170,9 @@ pub struct StoreBenchArgs {
     /// before has ended]
     #[arg(long, value_name = "RATE", value_parser = rate::parse)]
     pub rate: Option<f64>,
-    /// Rows of one range
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = rows)]
-    pub range_rows: u64,
+    /// Rows of one range [default: 10000]
+    #[arg(long, value_name = "N", value_parser = rows)]
+    pub range_rows: Option<u64>,
     #[command(flatten)]
     pub table: StoreTableArgs,
     /// Directory, and so disk, for the store, which is removed at the end [default: the current one]

@@ -12,9 +12,11 @@ use serde::Serialize;
 use super::load::Load;
 use super::sweep::merge_in_flight;
 use super::{Bench, Course, Outcome, merge_runs, target_request, without_repeats};
+use crate::args;
 use crate::args::choices::{Backend, IoMode, Operation, Pattern, Policy, name};
 use crate::args::common::OutputArgs;
 use crate::args::mix::MixArgs;
+use crate::args::needs::Need;
 use crate::error::Failure;
 use crate::inflight::{CpuDocument, CpuTime, InFlight};
 use crate::kernel_scheduler;
@@ -318,6 +320,7 @@ impl Bench for Mix {
     type Arguments = MixArgs;
     type Options = MixOptions;
     type Outcome = MixOutcome;
+    const NEEDS: &'static [Need] = args::mix::NEEDS;
 
     fn output(arguments: &MixArgs) -> &OutputArgs {
         &arguments.output

@@ -29,6 +29,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::args::common::{CourseArgs, OutputArgs, TargetArgs};
+use crate::args::needs::Need;
 use crate::error::Failure;
 use crate::output::html::Section;
 use crate::output::text::Style;
@@ -46,6 +47,8 @@ pub trait Bench: 'static {
     type Arguments: Args;
     type Options: Serialize;
     type Outcome: Outcome;
+    /// Options that mean something beside another only.
+    const NEEDS: &'static [Need] = &[];
 
     fn output(arguments: &Self::Arguments) -> &OutputArgs;
 

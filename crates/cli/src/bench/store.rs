@@ -20,8 +20,10 @@ use iolane_store::{IoPolicy, ScanReadAhead};
 use serde::Serialize;
 
 use super::{Bench, Course, Outcome, merge_runs, without_repeats};
+use crate::args;
 use crate::args::choices::{Backend, IoMode, Switch, name};
 use crate::args::common::OutputArgs;
+use crate::args::needs::Need;
 use crate::args::store_bench::{
     Beside, Experiment, LoadOrder, ReadAhead, StoreBenchArgs, StorePolicy,
 };
@@ -41,6 +43,8 @@ pub use table::{Table, TableFacts};
 
 /// Of a commit or of transactions: enough for commits to share syncs.
 const THREADS_OF_TRANSACTIONS: u64 = 8;
+/// Of a range, if nobody says how many.
+const RANGE_ROWS: u64 = 10000;
 /// So that transactions that begin at their moments rarely wait for a thread.
 const THREADS_AT_A_RATE: u64 = 32;
 
@@ -276,6 +280,7 @@ impl Bench for StoreBench {
     type Arguments = StoreBenchArgs;
     type Options = StoreBenchOptions;
     type Outcome = StoreBenchOutcome;
+    const NEEDS: &'static [Need] = args::store_bench::NEEDS;
 
     fn output(arguments: &StoreBenchArgs) -> &OutputArgs {
         &arguments.output
@@ -303,6 +308,12 @@ impl Bench for StoreBench {
                 "Name commit and oltp alone, or leave --rate away.",
             ));
         }
+        if arguments.range_rows.is_some() && !arguments.experiments.contains(&Experiment::Range) {
+            return Err(Failure::usage(
+                "--range-rows is for the experiment range: the others read all rows, or one",
+                "Name range, or leave --range-rows away.",
+            ));
+        }
         let mut table = TableOptions {
             rows: 0,
             row_size_bytes: arguments.table.row_size,
@@ -324,7 +335,7 @@ impl Bench for StoreBench {
             beside_cpu_share: arguments.beside_cpu,
             threads: arguments.threads,
             rate_per_second: arguments.rate,
-            range_rows: arguments.range_rows,
+            range_rows: arguments.range_rows.unwrap_or(RANGE_ROWS),
             table,
             course: Course::from_args(&arguments.course),
             model: arguments.model,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use clap::{FromArgMatches, Parser};
+use clap::FromArgMatches;
 use serde_json::Value;
 
 use super::batch::Batch;
@@ -11,23 +11,19 @@ use super::hugepages::Hugepages;
 use super::mix::{Arrival, Mix, MixLoad};
 use super::sweep::Sweep;
 use super::*;
+use crate::args::needs;
 use crate::environment::Environment;
 use crate::output::html::page;
 use crate::system::SystemPaths;
 
-#[derive(Parser)]
-struct One<A: Args> {
-    #[command(flatten)]
-    arguments: A,
-}
-
-fn options<B: Bench>(line: &str) -> Result<B::Options, String>
-where
-    B::Arguments: FromArgMatches,
-{
-    let words = std::iter::once("bench").chain(line.split_whitespace());
-    let parsed = One::<B::Arguments>::try_parse_from(words).map_err(|error| error.to_string())?;
-    B::options(parsed.arguments).map_err(|failure| format!("{failure} {}", failure.remedy()))
+fn options<B: Bench>(line: &str) -> Result<B::Options, String> {
+    let command = B::Arguments::augment_args(clap::Command::new("bench").no_binary_name(true));
+    let parsed = command.try_get_matches_from(line.split_whitespace());
+    let matches = parsed.map_err(|error| error.to_string())?;
+    let words = |failure: Failure| format!("{failure} {}", failure.remedy());
+    needs::check(&matches, B::NEEDS).map_err(words)?;
+    let arguments = B::Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+    B::options(arguments).map_err(words)
 }
 
 /// As in JSON: what the measuring code and the user see.

@@ -22,8 +22,10 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::args;
 use crate::args::common::OutputArgs;
 use crate::args::figures::FiguresArgs;
+use crate::args::needs::Need;
 use crate::bench::{Bench, Outcome};
 use crate::error::Failure;
 use crate::output::html::Section;
@@ -76,6 +78,7 @@ impl Bench for Figures {
     type Arguments = FiguresArgs;
     type Options = FiguresOptions;
     type Outcome = FiguresOutcome;
+    const NEEDS: &'static [Need] = args::figures::NEEDS;
 
     fn output(arguments: &FiguresArgs) -> &OutputArgs {
         &arguments.output

@@ -8,8 +8,10 @@ use super::{
     Dtlb, HugepagesError, HugepagesOptions, HugepagesResult, KindResult, Measured, Outcome,
     ProcessTables, ReadCost, run,
 };
+use crate::args;
 use crate::args::common::OutputArgs;
 use crate::args::hugepages::HugepagesArgs;
+use crate::args::needs::Need;
 use crate::bench::{self, Bench};
 use crate::error::Failure;
 use crate::session::Session;
@@ -37,6 +39,7 @@ impl Bench for Hugepages {
     type Arguments = HugepagesArgs;
     type Options = HugepagesRequest;
     type Outcome = HugepagesResult;
+    const NEEDS: &'static [Need] = args::hugepages::NEEDS;
 
     fn output(arguments: &HugepagesArgs) -> &OutputArgs {
         &arguments.output
