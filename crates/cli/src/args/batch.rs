@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::choices::{Backend, Operation, Pattern, Switch};
-use super::common::{CourseArgs, DEPTH_MAX, IoArgs, OutputArgs, TargetArgs, block_sizes};
+use super::common::{DEPTH_MAX, IoArgs, TransferArgs, block_sizes};
 use super::list::{self, List, Progression};
 
 /// Most requests in one submission.
@@ -53,11 +53,7 @@ pub struct BatchArgs {
     #[command(flatten)]
     pub io: IoArgs,
     #[command(flatten)]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    pub course: CourseArgs,
-    #[command(flatten)]
-    pub output: OutputArgs,
+    pub shared: TransferArgs,
 }
 
 fn pending(text: &str) -> Result<u64, String> {

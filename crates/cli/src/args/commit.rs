@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::choices::{IoMode, Switch, SyncMethod};
-use super::common::{CourseArgs, OutputArgs, TargetArgs};
+use super::common::TransferArgs;
 use super::list::{self, List, Progression};
 use super::size;
 
@@ -53,11 +53,7 @@ pub struct CommitArgs {
     )]
     pub group_commit: Vec<Switch>,
     #[command(flatten)]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    pub course: CourseArgs,
-    #[command(flatten)]
-    pub output: OutputArgs,
+    pub shared: TransferArgs,
 }
 
 fn threads(text: &str) -> Result<List, String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::{duration, list, size};
-use crate::args::choices::IoMode;
+use crate::args::choices::{Backend, IoMode};
 
 /// Largest transfer: the kernel splits larger ones anyway.
 pub const BLOCK_SIZE_MAX: u64 = 64 << 20;
@@ -82,6 +82,27 @@ pub struct CourseArgs {
     /// Seed of the random offsets; the same seed gives the same offsets
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+/// What all sub-commands have that transfer blocks on one target.
+#[derive(Clone, Debug, Args)]
+pub struct TransferArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub course: CourseArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// How requests get to the disk.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct CarrierArgs {
+    #[command(flatten)]
+    pub io: IoArgs,
+    /// What carries requests to the kernel
+    #[arg(long, value_enum, default_value = "auto", value_name = "BACKEND")]
+    pub backend: Backend,
 }
 
 /// A number of repetitions.

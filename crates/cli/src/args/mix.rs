@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::choices::{Backend, Operation, Pattern, Policy};
-use super::common::{
-    CourseArgs, IoArgs, OutputArgs, TargetArgs, block_size, block_sizes, depth, depths,
-};
+use super::choices::{Operation, Pattern, Policy};
+use super::common::{CarrierArgs, TransferArgs, block_size, block_sizes, depth, depths};
 use super::list::{self, List, Progression};
 use super::needs::Need;
 use super::{duration, rate};
@@ -179,16 +177,9 @@ pub struct MixArgs {
     pub group_limit: Option<u64>,
 
     #[command(flatten)]
-    pub io: IoArgs,
-    /// What carries requests to the kernel
-    #[arg(long, value_enum, default_value = "auto", value_name = "BACKEND")]
-    pub backend: Backend,
+    pub carrier: CarrierArgs,
     #[command(flatten)]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    pub course: CourseArgs,
-    #[command(flatten)]
-    pub output: OutputArgs,
+    pub shared: TransferArgs,
 }
 
 fn shares(text: &str) -> Result<List, String> {

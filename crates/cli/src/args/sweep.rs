@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::choices::{Backend, Operation, Pattern};
-use super::common::{CourseArgs, IoArgs, OutputArgs, TargetArgs, block_size, depths};
+use super::choices::{Operation, Pattern};
+use super::common::{CarrierArgs, TransferArgs, block_size, depths};
 use super::list::List;
 use super::size;
 
@@ -28,16 +28,9 @@ pub struct SweepArgs {
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub memory: Option<u64>,
     #[command(flatten)]
-    pub io: IoArgs,
-    /// What carries requests to the kernel
-    #[arg(long, value_enum, default_value = "auto", value_name = "BACKEND")]
-    pub backend: Backend,
+    pub carrier: CarrierArgs,
     #[command(flatten)]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    pub course: CourseArgs,
-    #[command(flatten)]
-    pub output: OutputArgs,
+    pub shared: TransferArgs,
 }
 
 fn memory_size(text: &str) -> Result<u64, String> {

@@ -8,12 +8,12 @@ use iolane::DeviceStatistics;
 use serde::Serialize;
 
 use super::load::Load;
-use super::sweep::SCRATCH_BYTES;
 use super::through_engine::{backend, backend_failure};
-use super::{Bench, Course, Outcome, merge_runs, target_request, without_repeats};
+use super::transfers::{Heading, SCRATCH_BYTES, TransferBench, Transfers};
+use super::{Course, Outcome, merge_runs, without_repeats};
 use crate::args::batch::BatchArgs;
 use crate::args::choices::{Backend, IoMode, Operation, Pattern, Switch, name};
-use crate::args::common::OutputArgs;
+use crate::args::common::TransferArgs;
 use crate::error::Failure;
 use crate::inflight::{CpuDocument, CpuTime};
 use crate::output::chart::{Axis, LineChart, Series};
@@ -178,24 +178,34 @@ pub struct BatchOutcome {
 /// The sub-command.
 pub struct Batch;
 
-impl Bench for Batch {
-    const NAME: &'static str = "batch";
-    const ABOUT: &'static str =
-        "Throughput and CPU time per request as more requests go into one submission";
-    const SCHEMA: &'static str = "iolane.bench.batch/1";
+impl TransferBench for Batch {
+    const HEADING: Heading = Heading {
+        name: "batch",
+        about: "Throughput and CPU time per request as more requests go into one submission",
+        schema: "iolane.bench.batch/1",
+    };
     type Arguments = BatchArgs;
     type Options = BatchOptions;
     type Outcome = BatchOutcome;
 
-    fn output(arguments: &BatchArgs) -> &OutputArgs {
-        &arguments.output
+    fn shared(arguments: &BatchArgs) -> &TransferArgs {
+        &arguments.shared
     }
 
-    fn repeat(arguments: &BatchArgs) -> u64 {
-        arguments.course.repeat
+    fn transfers(arguments: &BatchArgs) -> Transfers {
+        Transfers {
+            sizes_bytes: arguments.block_sizes.0.clone(),
+            operations: vec![arguments.operation],
+            io: vec![arguments.io.io],
+            scratch_bytes: SCRATCH_BYTES,
+        }
     }
 
-    fn options(arguments: BatchArgs) -> Result<BatchOptions, Failure> {
+    fn options(
+        arguments: BatchArgs,
+        course: Course,
+        target: TargetRequest,
+    ) -> Result<BatchOptions, Failure> {
         without_repeats(&arguments.backends, "--backends")?;
         without_repeats(&arguments.merging, "--merging")?;
         let largest = arguments.batch_sizes.0.iter().copied().max().unwrap_or(0);
@@ -210,13 +220,6 @@ impl Bench for Batch {
                 "Give smaller --batch-sizes or a larger --pending; or 0, for batches one after the other.",
             ));
         }
-        let target = TargetRequest {
-            transfer_sizes_bytes: arguments.block_sizes.0.clone(),
-            direct: arguments.io.io.is_direct(),
-            reads: arguments.operation == Operation::Read,
-            writes: arguments.operation == Operation::Write,
-            ..target_request(&arguments.target, SCRATCH_BYTES)
-        };
         Ok(BatchOptions {
             batch_sizes: arguments.batch_sizes.0,
             pending: arguments.pending,
@@ -227,13 +230,13 @@ impl Bench for Batch {
             io: arguments.io.io,
             merging: arguments.merging,
             buffers_bytes_max: BUFFERS_BYTES_MAX,
-            course: Course::from_args(&arguments.course),
+            course,
             target,
         })
     }
 
-    fn target(options: &BatchOptions) -> Option<TargetRequest> {
-        Some(options.target.clone())
+    fn request(options: &BatchOptions) -> &TargetRequest {
+        &options.target
     }
 
     fn check(
@@ -329,12 +332,7 @@ impl Outcome for BatchOutcome {
     }
 
     fn text(&self, style: Style) -> String {
-        let mut text = self.table().render(style);
-        for sentence in self.sentences() {
-            text.push_str(&format!("\n{sentence}"));
-        }
-        text.push('\n');
-        text
+        self.table().render_above(&self.sentences(), style)
     }
 
     fn html(&self) -> Vec<Section> {
@@ -432,9 +430,7 @@ impl BatchOutcome {
                 run.batch_size.to_string(),
                 run.pending.to_string(),
                 units::count(run.load.operations_per_second()),
-                run.load.spread().map_or_else(String::new, |spread| {
-                    format!("{:.1}", spread.operations_per_second.half_width_percent())
-                }),
+                run.load.spread_cell(),
                 units::bytes_per_second(run.load.bytes_per_second()),
                 units::time(run.load.latency_ns.mean()),
                 units::time(run.load.quantile_ns(0.99) as f64),

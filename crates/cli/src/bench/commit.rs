@@ -8,10 +8,11 @@ mod record;
 use serde::Serialize;
 
 use super::load::Load;
-use super::{Bench, Course, Outcome, merge_runs, target_request, without_repeats};
-use crate::args::choices::{IoMode, Switch, SyncMethod, name};
+use super::transfers::{Heading, TransferBench, Transfers};
+use super::{Course, Outcome, merge_runs, without_repeats};
+use crate::args::choices::{IoMode, Operation, Switch, SyncMethod, name};
 use crate::args::commit::CommitArgs;
-use crate::args::common::OutputArgs;
+use crate::args::common::TransferArgs;
 use crate::error::Failure;
 use crate::inflight::{CpuDocument, CpuTime};
 use crate::output::chart::{Axis, BarChart};
@@ -161,46 +162,50 @@ pub struct CommitOutcome {
 /// The sub-command.
 pub struct Commit;
 
-impl Bench for Commit {
-    const NAME: &'static str = "commit";
-    const ABOUT: &'static str =
-        "Log appends made durable from several threads: the one-row-transaction test";
-    const SCHEMA: &'static str = "iolane.bench.commit/1";
+impl TransferBench for Commit {
+    const HEADING: Heading = Heading {
+        name: "commit",
+        about: "Log appends made durable from several threads: the one-row-transaction test",
+        schema: "iolane.bench.commit/1",
+    };
     type Arguments = CommitArgs;
     type Options = CommitOptions;
     type Outcome = CommitOutcome;
 
-    fn output(arguments: &CommitArgs) -> &OutputArgs {
-        &arguments.output
+    fn shared(arguments: &CommitArgs) -> &TransferArgs {
+        &arguments.shared
     }
 
-    fn repeat(arguments: &CommitArgs) -> u64 {
-        arguments.course.repeat
+    fn transfers(arguments: &CommitArgs) -> Transfers {
+        Transfers {
+            sizes_bytes: vec![BLOCK_BYTES_MAX],
+            operations: vec![Operation::Write],
+            io: arguments.io.clone(),
+            scratch_bytes: LOG_BYTES,
+        }
     }
 
-    fn options(arguments: CommitArgs) -> Result<CommitOptions, Failure> {
+    fn options(
+        arguments: CommitArgs,
+        course: Course,
+        target: TargetRequest,
+    ) -> Result<CommitOptions, Failure> {
         without_repeats(&arguments.methods, "--methods")?;
         without_repeats(&arguments.io, "--io")?;
         without_repeats(&arguments.group_commit, "--group-commit")?;
-        let target = TargetRequest {
-            transfer_sizes_bytes: vec![BLOCK_BYTES_MAX],
-            direct: arguments.io.contains(&IoMode::Direct),
-            writes: true,
-            ..target_request(&arguments.target, LOG_BYTES)
-        };
         Ok(CommitOptions {
             threads: arguments.threads.0,
             record_size_bytes: arguments.record_size,
             methods: arguments.methods,
             io: arguments.io,
             group_commit: arguments.group_commit,
-            course: Course::from_args(&arguments.course),
+            course,
             target,
         })
     }
 
-    fn target(options: &CommitOptions) -> Option<TargetRequest> {
-        Some(options.target.clone())
+    fn request(options: &CommitOptions) -> &TargetRequest {
+        &options.target
     }
 
     fn check(
@@ -234,12 +239,7 @@ impl Outcome for CommitOutcome {
     }
 
     fn text(&self, style: Style) -> String {
-        let mut text = self.table().render(style);
-        for sentence in self.sentences() {
-            text.push_str(&format!("\n{sentence}"));
-        }
-        text.push('\n');
-        text
+        self.table().render_above(&self.sentences(), style)
     }
 
     fn html(&self) -> Vec<Section> {
@@ -322,9 +322,7 @@ impl CommitOutcome {
                 name(run.group_commit),
                 run.threads.to_string(),
                 units::count(run.load.operations_per_second()),
-                run.load.spread().map_or_else(String::new, |spread| {
-                    format!("{:.1}", spread.operations_per_second.half_width_percent())
-                }),
+                run.load.spread_cell(),
                 if run.method == SyncMethod::None {
                     "no sync".to_owned()
                 } else {

@@ -84,6 +84,13 @@ impl Load {
             p99_latency_ns: Range::of(p99s),
         })
     }
+
+    /// For a table's column `±%`; empty for a single repetition.
+    pub fn spread_cell(&self) -> String {
+        self.spread().map_or_else(String::new, |spread| {
+            format!("{:.1}", spread.operations_per_second.half_width_percent())
+        })
+    }
 }
 
 /// How far repetitions of one run lie apart.

@@ -11,10 +11,11 @@ use serde::Serialize;
 
 use super::load::Load;
 use super::sweep::merge_in_flight;
-use super::{Bench, Course, Outcome, merge_runs, target_request, without_repeats};
+use super::transfers::{Heading, SCRATCH_BYTES, TransferBench, Transfers};
+use super::{Course, Outcome, merge_runs, without_repeats};
 use crate::args;
 use crate::args::choices::{Backend, IoMode, Operation, Pattern, Policy, name};
-use crate::args::common::OutputArgs;
+use crate::args::common::TransferArgs;
 use crate::args::mix::MixArgs;
 use crate::args::needs::Need;
 use crate::error::Failure;
@@ -27,7 +28,6 @@ use crate::session::Session;
 use crate::target::{Target, TargetRequest};
 
 use super::load::nanoseconds;
-use super::sweep::SCRATCH_BYTES;
 
 impl MixLoad {
     /// In words.
@@ -312,25 +312,36 @@ impl MixOutcome {
 /// The sub-command.
 pub struct Mix;
 
-impl Bench for Mix {
-    const NAME: &'static str = "mix";
-    const ABOUT: &'static str =
-        "A foreground beside a background under several schedulers: latency against throughput";
-    const SCHEMA: &'static str = "iolane.bench.mix/1";
+impl TransferBench for Mix {
+    const HEADING: Heading = Heading {
+        name: "mix",
+        about: "A foreground beside a background under several schedulers: latency against throughput",
+        schema: "iolane.bench.mix/1",
+    };
     type Arguments = MixArgs;
     type Options = MixOptions;
     type Outcome = MixOutcome;
     const NEEDS: &'static [Need] = args::mix::NEEDS;
 
-    fn output(arguments: &MixArgs) -> &OutputArgs {
-        &arguments.output
+    fn shared(arguments: &MixArgs) -> &TransferArgs {
+        &arguments.shared
     }
 
-    fn repeat(arguments: &MixArgs) -> u64 {
-        arguments.course.repeat
+    fn transfers(arguments: &MixArgs) -> Transfers {
+        let (operations, sizes_bytes) = transfers(&load(arguments));
+        Transfers {
+            sizes_bytes,
+            operations,
+            io: vec![arguments.carrier.io.io],
+            scratch_bytes: SCRATCH_BYTES,
+        }
     }
 
-    fn options(arguments: MixArgs) -> Result<MixOptions, Failure> {
+    fn options(
+        arguments: MixArgs,
+        course: Course,
+        target: TargetRequest,
+    ) -> Result<MixOptions, Failure> {
         without_repeats(&arguments.policies, "--policies")?;
         let schedulers = arguments.kernel_schedulers.clone().unwrap_or_default();
         without_repeats(&schedulers, "--kernel-schedulers")?;
@@ -341,14 +352,6 @@ impl Bench for Mix {
             ));
         }
         let load = load(&arguments);
-        let (operations, sizes) = transfers(&load);
-        let target = TargetRequest {
-            transfer_sizes_bytes: sizes,
-            direct: arguments.io.io.is_direct(),
-            reads: operations.contains(&Operation::Read),
-            writes: operations.contains(&Operation::Write),
-            ..target_request(&arguments.target, SCRATCH_BYTES)
-        };
         Ok(MixOptions {
             load,
             policies: arguments.policies,
@@ -358,15 +361,15 @@ impl Bench for Mix {
                 .deadlines
                 .map(|deadlines| deadlines.0.map(nanoseconds)),
             group_limit: arguments.group_limit,
-            io: arguments.io.io,
-            backend: arguments.backend,
-            course: Course::from_args(&arguments.course),
+            io: arguments.carrier.io.io,
+            backend: arguments.carrier.backend,
+            course,
             target,
         })
     }
 
-    fn target(options: &MixOptions) -> Option<TargetRequest> {
-        Some(options.target.clone())
+    fn request(options: &MixOptions) -> &TargetRequest {
+        &options.target
     }
 
     fn check(

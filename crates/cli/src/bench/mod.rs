@@ -22,6 +22,7 @@ pub mod spread;
 pub mod store;
 pub mod sweep;
 mod through_engine;
+mod transfers;
 
 use std::time::Duration;
 
@@ -135,6 +136,26 @@ fn target_request(arguments: &TargetArgs, default_size_bytes: u64) -> TargetRequ
         destructive: arguments.destructive,
         named_files: false,
     }
+}
+
+/// The target of a sub-command that always has one.
+fn needed(target: Option<&Target>) -> Result<&Target, Failure> {
+    target.ok_or_else(|| Failure::Internal {
+        message: "a measurement was given no target".to_owned(),
+    })
+}
+
+/// One run per setting, until somebody ends it.
+fn one_by_one<S, R>(
+    settings: Vec<S>,
+    session: &Session,
+    run: impl Fn(S) -> Result<R, Failure>,
+) -> Result<Vec<R>, Failure> {
+    let checked = |setting| {
+        session.stop.check()?;
+        run(setting)
+    };
+    settings.into_iter().map(checked).collect()
 }
 
 /// Adds the runs of another repetition one by one.

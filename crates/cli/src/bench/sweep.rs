@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use super::knee::{self, Knee};
 use super::load::Load;
-use super::{Bench, Course, Outcome, merge_runs, target_request};
+use super::transfers::{Heading, SCRATCH_BYTES, TransferBench, Transfers};
+use super::{Course, Outcome, merge_runs};
 use crate::args::choices::{Backend, IoMode, Operation, Pattern};
-use crate::args::common::OutputArgs;
+use crate::args::common::TransferArgs;
 use crate::args::sweep::SweepArgs;
 use crate::error::Failure;
 use crate::inflight::{CpuDocument, CpuTime, InFlight};
@@ -20,9 +21,6 @@ use crate::output::html::Section;
 use crate::output::text::{Style, Table};
 use crate::output::units;
 use crate::target::TargetRequest;
-
-/// What a scratch file holds when no size is given.
-pub const SCRATCH_BYTES: u64 = 1 << 30;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct SweepOptions {
@@ -119,46 +117,49 @@ impl SweepOutcome {
 /// The sub-command.
 pub struct Sweep;
 
-impl Bench for Sweep {
-    const NAME: &'static str = "sweep";
-    const ABOUT: &'static str =
-        "Throughput and latency as the number of outstanding requests grows; names the knee";
-    const SCHEMA: &'static str = "iolane.bench.sweep/1";
+impl TransferBench for Sweep {
+    const HEADING: Heading = Heading {
+        name: "sweep",
+        about: "Throughput and latency as the number of outstanding requests grows; names the knee",
+        schema: "iolane.bench.sweep/1",
+    };
     type Arguments = SweepArgs;
     type Options = SweepOptions;
     type Outcome = SweepOutcome;
 
-    fn output(arguments: &SweepArgs) -> &OutputArgs {
-        &arguments.output
+    fn shared(arguments: &SweepArgs) -> &TransferArgs {
+        &arguments.shared
     }
 
-    fn repeat(arguments: &SweepArgs) -> u64 {
-        arguments.course.repeat
+    fn transfers(arguments: &SweepArgs) -> Transfers {
+        Transfers {
+            sizes_bytes: vec![arguments.block_size],
+            operations: vec![arguments.operation],
+            io: vec![arguments.carrier.io.io],
+            scratch_bytes: SCRATCH_BYTES,
+        }
     }
 
-    fn options(arguments: SweepArgs) -> Result<SweepOptions, Failure> {
-        let target = TargetRequest {
-            transfer_sizes_bytes: vec![arguments.block_size],
-            direct: arguments.io.io.is_direct(),
-            reads: arguments.operation == Operation::Read,
-            writes: arguments.operation == Operation::Write,
-            ..target_request(&arguments.target, SCRATCH_BYTES)
-        };
+    fn options(
+        arguments: SweepArgs,
+        course: Course,
+        target: TargetRequest,
+    ) -> Result<SweepOptions, Failure> {
         Ok(SweepOptions {
-            course: Course::from_args(&arguments.course),
+            course,
             depths: arguments.depths.0,
             operation: arguments.operation,
             pattern: arguments.pattern,
             block_size_bytes: arguments.block_size,
             memory_bytes: arguments.memory,
-            io: arguments.io.io,
-            backend: arguments.backend,
+            io: arguments.carrier.io.io,
+            backend: arguments.carrier.backend,
             target,
         })
     }
 
-    fn target(options: &SweepOptions) -> Option<TargetRequest> {
-        Some(options.target.clone())
+    fn request(options: &SweepOptions) -> &TargetRequest {
+        &options.target
     }
 }
 
@@ -169,12 +170,7 @@ impl Outcome for SweepOutcome {
     }
 
     fn text(&self, style: Style) -> String {
-        let mut text = self.table().render(style);
-        for sentence in self.sentences() {
-            text.push_str(&format!("\n{sentence}"));
-        }
-        text.push('\n');
-        text
+        self.table().render_above(&self.sentences(), style)
     }
 
     fn html(&self) -> Vec<Section> {
@@ -296,9 +292,7 @@ pub(super) fn load_cells(load: &Load) -> Vec<String> {
     let time = |quantile| units::time(load.quantile_ns(quantile) as f64);
     vec![
         units::count(load.operations_per_second()),
-        load.spread().map_or_else(String::new, |spread| {
-            format!("{:.1}", spread.operations_per_second.half_width_percent())
-        }),
+        load.spread_cell(),
         units::bytes_per_second(load.bytes_per_second()),
         units::time(load.latency_ns.mean()),
         time(0.5),

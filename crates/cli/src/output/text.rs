@@ -109,6 +109,16 @@ impl Table {
         out
     }
 
+    /// With sentences below it.
+    pub fn render_above(&self, sentences: &[String], style: Style) -> String {
+        let mut text = self.render(style);
+        for sentence in sentences {
+            text.push_str(&format!("\n{sentence}"));
+        }
+        text.push('\n');
+        text
+    }
+
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
         let mut line = String::new();
         for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {

@@ -22,6 +22,7 @@ use super::{BatchOptions, BatchOutcome, BatchRun, BatchSetting, HandOver};
 use crate::args::choices::{Backend, IoMode, Operation, Pattern, Switch, name};
 use crate::bench::load::Load;
 use crate::bench::through_engine::{choice, open_failure, transfer_failure};
+use crate::bench::{needed, one_by_one};
 use crate::error::Failure;
 use crate::inflight::{CpuMeter, CpuTime, Scope};
 use crate::output::units;
@@ -43,17 +44,11 @@ pub fn measure(
     target: Option<&Target>,
     session: &Session,
 ) -> Result<BatchOutcome, Failure> {
-    let Some(target) = target else {
-        return Err(Failure::Internal {
-            message: "batch was given no target".to_owned(),
-        });
-    };
-    let mut runs = Vec::new();
-    for setting in options.settings() {
-        session.stop.check()?;
-        runs.push(run(options, setting, target, session)?);
-    }
-    Ok(BatchOutcome { runs })
+    let target = needed(target)?;
+    let runs = one_by_one(options.settings(), session, |setting| {
+        run(options, setting, target, session)
+    });
+    Ok(BatchOutcome { runs: runs? })
 }
 
 fn run(

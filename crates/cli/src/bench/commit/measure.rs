@@ -16,6 +16,7 @@ use super::{CommitOptions, CommitOutcome, CommitRun, CommitSetting};
 use crate::args::choices::{Switch, name};
 use crate::bench::load::{Load, nanoseconds};
 use crate::bench::through_engine::transfer_failure;
+use crate::bench::{needed, one_by_one};
 use crate::error::Failure;
 use crate::inflight::{CpuMeter, CpuTime, Scope};
 use crate::output::json::latency_histogram;
@@ -47,17 +48,11 @@ pub fn measure(
     target: Option<&Target>,
     session: &Session,
 ) -> Result<CommitOutcome, Failure> {
-    let Some(target) = target else {
-        return Err(Failure::Internal {
-            message: "commit was given no target".to_owned(),
-        });
-    };
-    let mut runs = Vec::new();
-    for setting in options.settings() {
-        session.stop.check()?;
-        runs.push(run(options, setting, target, session)?);
-    }
-    Ok(CommitOutcome { runs })
+    let target = needed(target)?;
+    let runs = one_by_one(options.settings(), session, |setting| {
+        run(options, setting, target, session)
+    });
+    Ok(CommitOutcome { runs: runs? })
 }
 
 fn run(

@@ -7,6 +7,7 @@ use super::{
     MixRun, SchedulerKind,
 };
 use crate::args::choices::{self, Operation, Pattern, Policy};
+use crate::bench::needed;
 use crate::error::Failure;
 use crate::kernel_scheduler::SchedulerGuard;
 use crate::session::Session;
@@ -30,7 +31,7 @@ pub fn measure(
     target: Option<&Target>,
     session: &Session,
 ) -> Result<MixOutcome, Failure> {
-    let target = target.ok_or_else(|| internal("a mix without a target"))?;
+    let target = needed(target)?;
     let cases = cases(&options.load);
     let arena = workload::arena(&memory(&cases))?;
     let bench = MixBench {

@@ -123,9 +123,7 @@ fn table(outcome: &MixOutcome) -> Table {
             run.high_share_percent
                 .map_or_else(String::new, |share| share.to_string()),
             units::count(foreground.operations_per_second()),
-            foreground.spread().map_or_else(String::new, |spread| {
-                format!("{:.1}", spread.operations_per_second.half_width_percent())
-            }),
+            foreground.spread_cell(),
             units::time(foreground.latency_ns.mean()),
             units::time(foreground.quantile_ns(0.99) as f64),
             units::time(foreground.quantile_ns(0.999) as f64),

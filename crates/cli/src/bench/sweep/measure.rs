@@ -4,6 +4,7 @@ use iolane::{IoPriority, Level, Policy, WindowConfig};
 
 use super::{SweepOptions, SweepOutcome, SweepRun};
 use crate::args::choices::Operation;
+use crate::bench::needed;
 use crate::error::Failure;
 use crate::session::Session;
 use crate::target::Target;
@@ -18,9 +19,7 @@ pub fn measure(
     target: Option<&Target>,
     session: &Session,
 ) -> Result<SweepOutcome, Failure> {
-    let target = target.ok_or_else(|| Failure::Internal {
-        message: "a sweep without a target".to_owned(),
-    })?;
+    let target = needed(target)?;
     let deepest = options.depths.iter().max().copied().unwrap_or(1);
     let memory_bytes = options.memory_bytes.unwrap_or(0);
     let in_turn = memory_bytes / options.block_size_bytes;
