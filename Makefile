@@ -19,7 +19,7 @@ help: ## This list
 build: ## The program: target/release/iolane
 	$(CARGO) build --locked --release --package iolane-cli
 
-demo: build ## What priorities gain for a table on your disk: about a minute, writes iolane-demo.html
+demo: build ## What priorities gain for a table, on your disk and on a cloud volume: 90 s, writes iolane-demo.html
 	target/release/iolane demo $(DEMO_ARGUMENTS)
 
 test: ## All tests, system tests included; those that the machine does not allow say so

@@ -1,33 +1,36 @@
-//! `iolane demo`: what priorities gain for a table on this machine's disk, in
-//! about a minute and in plain words.
+//! `iolane demo`: what priorities gain for a table, on this machine's disk and on a cloud
+//! volume, in a minute and a half and in plain words.
 //!
-//! It measures nothing itself: it is three runs of [`bench store`](store) on
-//! one table, with transactions at one rate, shown together. Where a quota of the
-//! processors' time stops the machine, its figures would be those of the quota: then
-//! all is measured on one processor.
+//! It measures nothing itself: it is three runs of [`bench store`](store) on a table on the
+//! disk, and three on one on a modelled volume in the memory of this process, with
+//! transactions at one rate each, shown together. Where a quota of the processors' time stops
+//! the machine, its figures would be those of the quota: then all is measured on one
+//! processor.
 
+mod compare;
 mod render;
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::args::choices::{IoMode, Switch};
-use crate::args::common::{CourseArgs, OutputArgs};
+use crate::args::choices::IoMode;
+use crate::args::common::OutputArgs;
 use crate::args::demo::DemoArgs;
-use crate::args::store_bench::{Beside, Experiment, LoadOrder, StoreBenchArgs, StorePolicy};
-use crate::bench::store::{
-    self, Setting, StoreBench, StoreBenchOptions, StoreBenchOutcome, StoreRun, TableFacts,
-};
+use crate::args::store_bench::{Beside, LoadOrder, StoreBenchArgs, StorePolicy};
+use crate::bench::store::{self, Setting, StoreBench, StoreBenchOptions, StoreRun, TableFacts};
 use crate::bench::{Bench, Outcome, defaults, merge_runs};
 use crate::environment;
 use crate::error::Failure;
 use crate::output::html::Section;
 use crate::output::text::Style;
 use crate::output::units;
-use crate::session::Session;
+use crate::session::{Cause, Session};
 use crate::sys::affinity::{OnOne, allowed_processors};
 use crate::target::{Target, TargetRequest};
+
+pub use compare::{Case, settings};
+use compare::{Stops, alone, measured};
 
 /// Of the most transactions per second without anything beside them: as busy
 /// as a database usually is, and so that a processor is left for the rest.
@@ -37,20 +40,38 @@ const BEST_RUNTIME_NS_MAX: u64 = 3_000_000_000;
 /// The pool's share of the table.
 const POOL_SHARE: u64 = 8;
 const POOL_BYTES_MIN: u64 = 2 << 20;
-/// Small enough to come to its end a few times in a run.
+/// Small enough to come to its end a few times in a run on a disk.
 const LOG_BYTES: u64 = 64 << 20;
+/// What goes on beside transactions on the disk.
+const BESIDE: [Beside; 2] = [Beside::Scan, Beside::Checkpoint];
 
-/// The three runs, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Case {
-    Alone,
-    Without,
-    With,
-}
+/// The volume that most databases in a cloud begin on: 3000 requests and 131 MB a second.
+const MODEL: &str = "aws-gp3";
+/// A third of what it can do, with as many reads and commits.
+const VOLUME_RATE_PER_SECOND: f64 = 1000.0;
+const VOLUME_BESIDE: [Beside; 3] = [Beside::Scan, Beside::Checkpoint, Beside::Backup];
+
+/// Of a quick demo.
+const QUICK_TABLE_BYTES: u64 = 32 << 20;
+const QUICK_RUNTIME_NS: u64 = 1_500_000_000;
+const QUICK_WARM_UP_NS: u64 = 500_000_000;
+
+const OWN_TITLES: [&str; 3] = [
+    "your disk: transactions alone",
+    "your disk: without priorities",
+    "your disk: with iolane",
+];
+const VOLUME_TITLES: [&str; 3] = [
+    "cloud volume: transactions alone",
+    "cloud volume: without priorities",
+    "cloud volume: with iolane",
+];
 
 #[derive(Clone, Debug, Serialize)]
 pub struct DemoOptions {
     pub store: StoreBenchOptions,
+    /// On the modelled volume.
+    pub volume: StoreBenchOptions,
     #[serde(skip)]
     report: Option<PathBuf>,
 }
@@ -68,10 +89,11 @@ pub struct DemoOutcome {
     /// The one on which all was measured, because a quota stopped the machine when
     /// several worked.
     pub only_processor: Option<usize>,
+    pub volume: VolumeOutcome,
     /// In words. For programs it is in the environment.
     #[serde(skip)]
     pub disk: String,
-    /// Something disturbed the measurement; the warnings say what.
+    /// Something disturbed the measurement.
     #[serde(skip)]
     pub disturbed: bool,
     /// Where the page with plots goes.
@@ -79,10 +101,14 @@ pub struct DemoOutcome {
     pub report: Option<PathBuf>,
 }
 
-impl DemoOutcome {
-    fn case(&self, case: Case) -> Option<&StoreRun> {
-        self.runs.get(case as usize)
-    }
+/// The same on the modelled volume.
+#[derive(Clone, Debug, Serialize)]
+pub struct VolumeOutcome {
+    pub model: &'static str,
+    pub table: TableFacts,
+    pub rate_per_second: f64,
+    /// As in [`Case`].
+    pub runs: Vec<StoreRun>,
 }
 
 /// The command.
@@ -90,8 +116,7 @@ pub struct Demo;
 
 impl Bench for Demo {
     const NAME: &'static str = "demo";
-    const ABOUT: &'static str =
-        "See in about a minute what priorities gain for a table on your disk";
+    const ABOUT: &'static str = "See in a minute and a half what priorities gain for a table, on your disk and on a cloud volume";
     const SCHEMA: &'static str = "iolane.demo/2";
     type Arguments = DemoArgs;
     type Options = DemoOptions;
@@ -107,19 +132,36 @@ impl Bench for Demo {
     }
 
     fn options(arguments: DemoArgs) -> Result<DemoOptions, Failure> {
+        let size = match arguments.quick {
+            true => QUICK_TABLE_BYTES,
+            false => arguments.size,
+        };
         let mut bench: StoreBenchArgs = defaults("oltp")?;
         bench.policy = vec![StorePolicy::Aggressive];
         bench.backend = vec![arguments.backend];
         bench.io = vec![IoMode::Direct];
-        bench.beside = vec![Beside::Scan, Beside::Checkpoint];
-        bench.table.table_size = arguments.size;
-        bench.table.pool_size = (arguments.size / POOL_SHARE).max(POOL_BYTES_MIN);
+        bench.beside = BESIDE.to_vec();
+        bench.table.table_size = size;
+        bench.table.pool_size = (size / POOL_SHARE).max(POOL_BYTES_MIN);
         bench.table.log_size = LOG_BYTES;
         bench.table.order = LoadOrder::Random;
+        bench.course = arguments.course;
+        let mut on_volume = bench.clone();
+        on_volume.beside = VOLUME_BESIDE.to_vec();
+        on_volume.rate = Some(VOLUME_RATE_PER_SECOND);
+        on_volume.model = Some(MODEL.to_owned());
         bench.directory = arguments.directory;
-        bench.course = CourseArgs { ..arguments.course };
+        let [mut store, mut volume] =
+            [StoreBench::options(bench)?, StoreBench::options(on_volume)?];
+        if arguments.quick {
+            for course in [&mut store.course, &mut volume.course] {
+                course.runtime_ns = QUICK_RUNTIME_NS;
+                course.warm_up_ns = QUICK_WARM_UP_NS;
+            }
+        }
         Ok(DemoOptions {
-            store: StoreBench::options(bench)?,
+            store,
+            volume,
             report: arguments.output.report,
         })
     }
@@ -138,105 +180,99 @@ pub fn measure(
     target: Option<&Target>,
     session: &Session,
 ) -> Result<DemoOutcome, Failure> {
-    let table = store::loaded(&options.store, target, session)?;
+    let gathering = session.gathering();
+    let table = store::loaded(&options.store, target, &gathering)?;
     let mut only = None;
     let mut stops = match allowed_processors().len() {
         0 | 1 => Stops::Count,
         _ => Stops::End,
     };
-    let compared = loop {
-        if let Some(compared) = compare(&table, &options.store, stops, session)? {
-            break compared;
+    let own = loop {
+        if let Some(own) = on_disk(&table, &options.store, stops, &gathering)? {
+            break own;
         }
         let again = "a quota of the processors' time stops this machine: again, on one of them";
         session.progress.say(again);
         (only, stops) = (OnOne::of_several(), Stops::Count);
     };
+    let facts = table.facts.clone();
+    // Its memory and its files.
+    drop(table);
+    let volume = on_volume(&options.volume, &gathering)?;
     Ok(DemoOutcome {
-        table: compared.measured.table,
-        best_per_second: compared.best_per_second,
-        rate_per_second: compared.rate_per_second,
-        runs: compared.measured.runs,
+        table: facts,
+        best_per_second: own.best_per_second,
+        rate_per_second: own.rate_per_second,
+        runs: own.runs,
         only_processor: only.as_ref().map(OnOne::processor),
-        disturbed: !session.warnings().is_empty(),
+        volume,
+        disturbed: told(&gathering, session),
         disk: disk_name(target, session),
         report: options.report.clone(),
     })
 }
 
-/// What becomes of a comparison in which a quota stops the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stops {
-    /// It ends.
-    End,
-    /// They are in its figures.
-    Count,
+/// Tells of what the reader can do something about, once. Whether anything disturbed the
+/// measurement.
+fn told(gathering: &Session, session: &Session) -> bool {
+    let gathered = gathering.gathered();
+    if gathered.iter().any(|one| one.cause == Cause::Programs) {
+        session.warn(
+            "other programs kept the processors busy meanwhile: run it again on a quiet machine",
+        );
+    }
+    for warning in gathered.iter().filter(|one| one.cause == Cause::Other) {
+        session.warn(warning.message.clone());
+    }
+    !gathered.is_empty()
 }
 
-struct Compared {
+struct OnDisk {
     best_per_second: f64,
     rate_per_second: f64,
-    measured: StoreBenchOutcome,
+    runs: Vec<StoreRun>,
 }
 
 /// The three runs, at a rate that follows from one more. `None` if stops ended it.
-fn compare(
+fn on_disk(
     table: &store::Table,
     options: &StoreBenchOptions,
     stops: Stops,
     session: &Session,
-) -> Result<Option<Compared>, Failure> {
-    let ends = |runs: &[StoreRun]| stops == Stops::End && runs.iter().any(|run| run.gaps.cpu_quota);
+) -> Result<Option<OnDisk>, Failure> {
     let alone = alone(options)?;
+    let best = Setting {
+        title: Some("your disk: how fast it is"),
+        ..alone.clone()
+    };
     let mut short = options.clone();
     short.course.repeat = 1;
     short.course.runtime_ns = short.course.runtime_ns.min(BEST_RUNTIME_NS_MAX);
-    let best = store::measure_settings(table, &short, std::slice::from_ref(&alone), session)?;
-    if ends(&best.runs) {
+    let Some(best) = measured(table, &short, &[best], stops, session)? else {
         return Ok(None);
-    }
-    let best_per_second = best.runs[0].load.operations_per_second();
+    };
+    let best_per_second = best[0].load.operations_per_second();
     let rate_per_second = (best_per_second * SHARE_OF_BEST).max(1.0);
-    let settings = settings(alone, rate_per_second);
-    let measured = store::measure_settings(table, options, &settings, session)?;
-    Ok((!ends(&measured.runs)).then_some(Compared {
+    let settings = settings(alone, rate_per_second, &BESIDE, OWN_TITLES);
+    let runs = measured(table, options, &settings, stops, session)?;
+    Ok(runs.map(|runs| OnDisk {
         best_per_second,
         rate_per_second,
-        measured,
+        runs,
     }))
 }
 
-/// Transactions with the store to themselves, one following the other.
-fn alone(options: &StoreBenchOptions) -> Result<Setting, Failure> {
-    let first = options.settings().into_iter().next();
-    let first = first.ok_or_else(|| Failure::Internal {
-        message: "a demo without a setting".to_owned(),
-    })?;
-    Ok(Setting {
-        experiment: Experiment::Oltp,
-        priorities: Switch::On,
-        beside: Vec::new(),
-        ..first
+fn on_volume(options: &StoreBenchOptions, session: &Session) -> Result<VolumeOutcome, Failure> {
+    let table = store::loaded_in_process(options, MODEL, session)?;
+    let alone = alone(options)?;
+    let settings = settings(alone, VOLUME_RATE_PER_SECOND, &VOLUME_BESIDE, VOLUME_TITLES);
+    let runs = measured(&table, options, &settings, Stops::Count, session)?;
+    Ok(VolumeOutcome {
+        model: MODEL,
+        table: table.facts.clone(),
+        rate_per_second: VOLUME_RATE_PER_SECOND,
+        runs: runs.unwrap_or_default(),
     })
-}
-
-/// In the order of [`Case`].
-pub fn settings(alone: Setting, rate_per_second: f64) -> [Setting; 3] {
-    let rate_per_second = Some(rate_per_second);
-    let alone = Setting {
-        threads: store::threads_of(alone.experiment, rate_per_second),
-        rate_per_second,
-        ..alone
-    };
-    let with = Setting {
-        beside: vec![Beside::Scan, Beside::Checkpoint],
-        ..alone.clone()
-    };
-    let without = Setting {
-        priorities: Switch::Off,
-        ..with.clone()
-    };
-    [alone, without, with]
 }
 
 /// Such as `vda (50 GiB)`, or the directory where the disk has no name.
@@ -259,6 +295,7 @@ fn disk_name(target: Option<&Target>, session: &Session) -> String {
 impl Outcome for DemoOutcome {
     fn merge(&mut self, other: Self) {
         merge_runs(&mut self.runs, other.runs, StoreRun::merge);
+        merge_runs(&mut self.volume.runs, other.volume.runs, StoreRun::merge);
         self.disturbed |= other.disturbed;
     }
 

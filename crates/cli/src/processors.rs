@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::inflight::CpuMeter;
-use crate::session::Session;
+use crate::session::{Cause, Session};
 use crate::sys::affinity::allowed_processors;
 use crate::system::SystemPaths;
 
@@ -35,12 +35,12 @@ impl Processors {
     /// Warns when others had a share since the start, at which the meter of
     /// this process was started too.
     pub fn warn(&self, name: &str, own: &CpuMeter, session: &Session) {
-        if let Some(warning) = self.warning(name, own, &session.paths) {
-            session.warn(warning);
+        if let Some((cause, message)) = self.warning(name, own, &session.paths) {
+            session.warn_of(cause, message);
         }
     }
 
-    fn warning(&self, name: &str, own: &CpuMeter, paths: &SystemPaths) -> Option<String> {
+    fn warning(&self, name: &str, own: &CpuMeter, paths: &SystemPaths) -> Option<(Cause, String)> {
         let elapsed = own.elapsed();
         if elapsed < TIME_MIN {
             return None;
@@ -56,10 +56,11 @@ impl Processors {
             )
         };
         if others >= SHARE_TOLD {
-            return Some(said(others, "other programs"));
+            return Some((Cause::Programs, said(others, "other programs")));
         }
         let stolen = ticks.share(ticks.stolen);
-        (stolen >= SHARE_TOLD).then(|| said(stolen, "other machines of this one's host"))
+        let hosts = || said(stolen, "other machines of this one's host");
+        (stolen >= SHARE_TOLD).then(|| (Cause::Host, hosts()))
     }
 }
 
@@ -163,11 +164,13 @@ mod tests {
             other.kill().unwrap();
             other.wait().unwrap();
         }
-        let warning = warning.unwrap();
+        let (cause, warning) = warning.unwrap();
         assert!(warning.starts_with("x: "), "{warning}");
-        assert!(
-            warning.contains("other programs") || warning.contains("other machines"),
-            "{warning}"
-        );
+        let whose = match cause {
+            Cause::Programs => "other programs",
+            Cause::Host => "other machines",
+            Cause::Other => panic!("{warning}"),
+        };
+        assert!(warning.contains(whose), "{warning}");
     }
 }

@@ -16,7 +16,26 @@ pub struct Session {
     /// This program's file, for what must go on when the process is killed. None
     /// in tests, whose program is another one.
     pub program: Option<PathBuf>,
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Vec<Warning>>,
+    /// Warnings are told later, all together.
+    gathers: bool,
+}
+
+/// Who could do something against what a warning tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Other programs of this machine.
+    Programs,
+    /// Other machines of this one's host: nobody here.
+    Host,
+    /// What the warning says.
+    Other,
+}
+
+#[derive(Clone, Debug)]
+pub struct Warning {
+    pub cause: Cause,
+    pub message: String,
 }
 
 impl Session {
@@ -28,6 +47,20 @@ impl Session {
             progress,
             program: None,
             warnings: Mutex::default(),
+            gathers: false,
+        }
+    }
+
+    /// For a part of the work, whose warnings are put together before anything is told.
+    pub fn gathering(&self) -> Self {
+        Self {
+            stop: self.stop.clone(),
+            cleanups: self.cleanups.clone(),
+            paths: self.paths.clone(),
+            progress: self.progress,
+            program: self.program.clone(),
+            warnings: Mutex::default(),
+            gathers: true,
         }
     }
 
@@ -48,17 +81,27 @@ impl Session {
     /// Says something that the reader of the figures must know: on stderr at
     /// once, and in the result.
     pub fn warn(&self, message: impl Into<String>) {
+        self.warn_of(Cause::Other, message);
+    }
+
+    /// The same of a known cause.
+    pub fn warn_of(&self, cause: Cause, message: impl Into<String>) {
         let message = message.into();
-        self.progress.say(&format!("warning: {message}"));
+        if !self.gathers {
+            self.progress.say(&format!("warning: {message}"));
+        }
         if let Ok(mut warnings) = self.warnings.lock() {
-            warnings.push(message);
+            warnings.push(Warning { cause, message });
         }
     }
 
     pub fn warnings(&self) -> Vec<String> {
-        self.warnings
-            .lock()
-            .map(|list| list.clone())
-            .unwrap_or_default()
+        let warnings = self.gathered().into_iter();
+        warnings.map(|warning| warning.message).collect()
+    }
+
+    pub fn gathered(&self) -> Vec<Warning> {
+        let warnings = self.warnings.lock();
+        warnings.map(|list| list.clone()).unwrap_or_default()
     }
 }

@@ -43,7 +43,12 @@ fn names(directory: &Path) -> Vec<String> {
 fn it_leaves_a_report_and_nothing_else() {
     let directory = disk();
     let text = successful(iolane(directory.path(), SHORT).output().unwrap());
-    for expected in ["YOUR DISK: ", "without priorities", "with iolane"] {
+    for expected in [
+        "Your disk: ",
+        "A cloud volume: aws-gp3",
+        "without priorities",
+        "with iolane",
+    ] {
         assert!(text.contains(expected), "{text}");
     }
     assert_eq!(names(directory.path()), ["iolane-demo.html"]);
@@ -55,7 +60,7 @@ fn it_leaves_a_report_and_nothing_else() {
 }
 
 #[test]
-fn json_has_the_three_runs() {
+fn json_has_the_three_runs_on_each_disk() {
     let directory = disk();
     let document = |runtime_ms: u64| -> Value {
         let line = format!(
@@ -68,24 +73,30 @@ fn json_has_the_three_runs() {
         assert_eq!(*runtime_ns, runtime_ms * 1_000_000);
         document
     };
+    let runs_of = |document: &Value| {
+        let own = document["runs"].as_array().unwrap().clone();
+        let volume = document["volume"]["runs"].as_array().unwrap().clone();
+        [own, volume]
+    };
     let is_measured = |document: &Value| {
-        let mut runs = document["runs"].as_array().unwrap().iter();
+        let mut runs = runs_of(document).into_iter().flatten();
         runs.all(|run| run["operations"].as_u64().unwrap() > 0)
     };
     let document = RUNTIMES_MS.into_iter().map(document).find(is_measured);
     let document = document.expect("transactions in each run");
     assert_eq!(document["schema"], "iolane.demo/2");
     assert_eq!(document["target"]["kind"], "directory");
-    let runs = document["runs"].as_array().unwrap();
-    let besides: Vec<usize> = runs
-        .iter()
-        .map(|run| run["beside"].as_array().unwrap().len())
-        .collect();
-    assert_eq!(besides, [0, 2, 2]);
-    let priorities: Vec<&Value> = runs.iter().map(|run| &run["priorities"]).collect();
-    assert_eq!(priorities, ["on", "off", "on"]);
-    for run in runs {
-        assert_eq!(run["rate_per_second"], document["rate_per_second"]);
+    assert_eq!(document["volume"]["model"], "aws-gp3");
+    let rates = [&document, &document["volume"]].map(|part| &part["rate_per_second"]);
+    let beside = [2, 3];
+    for ((runs, rate), beside) in runs_of(&document).into_iter().zip(rates).zip(beside) {
+        let besides = runs
+            .iter()
+            .map(|run| run["beside"].as_array().unwrap().len());
+        assert_eq!(besides.collect::<Vec<usize>>(), [0, beside, beside]);
+        let priorities: Vec<&Value> = runs.iter().map(|run| &run["priorities"]).collect();
+        assert_eq!(priorities, ["on", "off", "on"]);
+        assert!(runs.iter().all(|run| run["rate_per_second"] == *rate));
     }
     assert_eq!(names(directory.path()), ["plots.html"]);
 }

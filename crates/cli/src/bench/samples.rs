@@ -17,7 +17,7 @@ use super::store::{
 };
 use super::sweep::{SweepOutcome, SweepRun};
 use crate::args::choices::{Backend, IoMode, Switch, SyncMethod};
-use crate::args::store_bench::{Experiment, LoadOrder, StorePolicy};
+use crate::args::store_bench::{Beside, Experiment, LoadOrder, StorePolicy};
 use crate::demo;
 use crate::inflight::{CpuTime, InFlight};
 use crate::output::json::latency_histogram;
@@ -392,8 +392,10 @@ pub fn store_runs() -> Vec<StoreRun> {
         beside_cpu_share: None,
         threads: 8,
         rate_per_second: None,
+        title: None,
     };
-    let [alone, without, with] = demo::settings(alone, 2000.0);
+    let [alone, without, with] =
+        demo::settings(alone, 2000.0, &[Beside::Scan, Beside::Checkpoint], [""; 3]);
     vec![
         transactions(alone, 300.0, 0.0),
         transactions(without, 4000.0, 50_000.0),

@@ -5,6 +5,7 @@ mod beside;
 mod document;
 mod limit;
 mod measure;
+mod place;
 mod quota;
 mod ration;
 mod render;
@@ -37,7 +38,7 @@ pub use document::{
     BackgroundRun, Gaps, LedgerRow, RunFigures, Slice, SliceOutstanding, StoreCounts, StoreRun,
 };
 pub use limit::{DeviceRates, Limit};
-pub use measure::{loaded, measure, measure_settings};
+pub use measure::{loaded, loaded_in_process, measure, measure_settings};
 pub use render::{latency_over_time, outstanding_over_time};
 pub use table::{Table, TableFacts};
 
@@ -102,6 +103,9 @@ pub struct Setting {
     pub beside_cpu_share: Option<f64>,
     pub threads: u64,
     pub rate_per_second: Option<f64>,
+    /// For the progress, instead of what distinguishes it.
+    #[serde(skip)]
+    pub title: Option<&'static str>,
 }
 
 impl Setting {
@@ -186,6 +190,7 @@ impl StoreBenchOptions {
                                         .threads
                                         .unwrap_or(threads_of(experiment, self.rate_per_second)),
                                     rate_per_second: self.rate_per_second,
+                                    title: None,
                                 });
                             }
                         }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::bench::samples;
+use unicode_width::UnicodeWidthStr;
 
 fn outcome() -> DemoOutcome {
     let mut runs = samples::store_runs();
@@ -8,80 +9,102 @@ fn outcome() -> DemoOutcome {
         table: samples::table(),
         best_per_second: 5000.0,
         rate_per_second: 2000.0,
-        runs,
+        runs: runs.clone(),
         only_processor: None,
+        volume: VolumeOutcome {
+            model: MODEL,
+            table: samples::table(),
+            rate_per_second: VOLUME_RATE_PER_SECOND,
+            runs,
+        },
         disk: "vda (50 GiB)".to_owned(),
         disturbed: false,
         report: Some("plots.html".into()),
     }
 }
 
+/// All that the page says below the charts.
+fn figures(outcome: &DemoOutcome) -> String {
+    let environment =
+        environment::Environment::read(&crate::system::SystemPaths::default(), None, String::new());
+    let sections = outcome.html();
+    crate::output::html::page("demo", &environment, &[], &sections)
+}
+
 #[test]
-fn the_text_says_what_priorities_gain_in_its_last_lines() {
+fn each_disk_has_a_chart_and_a_sentence_that_fit_a_terminal() {
     let text = outcome().text(Style::PLAIN);
-    assert!(text.contains("YOUR DISK: vda (50 GiB)"), "{text}");
+    let (own, volume) = text.split_once("A cloud volume: aws-gp3").unwrap();
+    assert!(own.contains("Your disk: vda (50 GiB)"), "{text}");
+    for part in [own, volume] {
+        let rows = ["\n  alone ", "\n  without priorities ", "\n  with iolane "];
+        let found = rows.map(|row| part.find(row).unwrap());
+        assert!(found.is_sorted(), "{text}");
+        let said = part.replace('\n', " ");
+        assert!(said.contains("times less"), "{text}");
+        assert!(said.contains("go on at 90 % of their speed."), "{text}");
+    }
     assert!(text.contains("plots.html"), "{text}");
-    let rows = ["\nalone", "without priorities", "with iolane"];
-    let found = rows.map(|row| text.find(row).unwrap());
-    assert!(found.is_sorted(), "{text}");
-    let (before, last) = text.trim_end().rsplit_once('\n').unwrap();
-    assert!(before.contains("times shorter"), "{text}");
-    assert!(last.contains("90 % of the work"), "{text}");
+    assert!(text.lines().all(|line| line.width() <= 80), "{text}");
 }
 
 #[test]
 fn a_disk_on_which_priorities_gain_nothing_is_told_so() {
     let mut same = outcome();
     same.runs[2].load = same.runs[1].load.clone();
-    let text = same.text(Style::PLAIN);
+    let own = |outcome: &DemoOutcome| {
+        let text = outcome.text(Style::PLAIN);
+        text.split("A cloud volume").next().unwrap().to_owned()
+    };
+    let text = own(&same);
     assert!(text.contains("Priorities gain little here"), "{text}");
-    assert!(!text.contains("times shorter"), "{text}");
+    assert!(!text.contains("times less"), "{text}");
     // Not where it may be others.
     same.disturbed = true;
-    let text = same.text(Style::PLAIN);
+    let text = own(&same);
     assert!(!text.contains("Priorities gain little here"), "{text}");
 }
 
 #[test]
-fn a_disturbed_measurement_is_said_last() {
-    let disturbed = DemoOutcome {
-        disturbed: true,
-        ..outcome()
-    };
-    let text = disturbed.text(Style::PLAIN);
-    assert!(text.trim_end().ends_with("on a quiet machine."), "{text}");
+fn only_what_the_reader_can_do_something_about_is_a_warning() {
+    let session = Session::quiet();
+    let gathering = session.gathering();
+    assert!(!told(&gathering, &session));
+    gathering.warn_of(Cause::Host, "stolen");
+    assert!(told(&gathering, &session));
+    assert!(session.warnings().is_empty());
+    gathering.warn_of(Cause::Programs, "one");
+    gathering.warn_of(Cause::Programs, "another");
+    assert!(told(&gathering, &session));
+    let warnings = session.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("a quiet machine"), "{warnings:?}");
 }
 
 #[test]
-fn a_disk_that_stood_still_is_told_of() {
+fn a_disk_that_stood_still_is_told_of_on_the_page() {
     let mut still = outcome();
-    assert!(!still.text(Style::PLAIN).contains("stood still"));
+    assert!(!figures(&still).contains("stood still"));
     still.runs[0].gaps.disk = Some(3);
-    let text = still.text(Style::PLAIN);
+    let page = figures(&still);
     assert!(
-        text.contains("3 times in the first run, 0 times in the second"),
-        "{text}"
+        page.contains("3 times in the first run, never in the second"),
+        "{page}"
     );
+    assert!(!still.text(Style::PLAIN).contains("stood still"));
 }
 
 #[test]
-fn a_quota_that_stops_the_machine_is_told_of() {
+fn a_quota_that_stops_the_machine_is_told_of_on_the_page() {
     let mut stopped = outcome();
-    let last = |outcome: &DemoOutcome| {
-        let text = outcome.text(Style::PLAIN);
-        text.trim_end().rsplit('\n').next().unwrap().to_owned()
-    };
-    assert!(!last(&stopped).contains("quota"));
+    assert!(!figures(&stopped).contains("quota"));
     stopped.only_processor = Some(3);
-    assert!(last(&stopped).ends_with("was measured on processor 3 alone."));
+    assert!(figures(&stopped).contains("was measured on processor 3 alone."));
     stopped.runs[1].gaps.cpu_quota = true;
-    let text = last(&stopped);
-    assert!(
-        text.contains("only processor 3 worked. That is in"),
-        "{text}"
-    );
+    let page = figures(&stopped);
+    assert!(page.contains("only processor 3 worked. That is in"));
     stopped.only_processor = None;
-    assert!(last(&stopped).contains("stopped this machine. That is in"));
+    assert!(figures(&stopped).contains("stopped this machine. That is in"));
 }
 
 #[test]
@@ -95,24 +118,39 @@ fn nothing_measured_is_no_figure() {
 }
 
 #[test]
-fn the_page_has_its_plots() {
-    let sections = outcome().html();
-    assert_eq!(sections.len(), 5);
+fn the_page_has_a_plot_for_each_disk() {
+    let page = figures(&outcome());
+    assert_eq!(page.matches("<svg").count(), 2);
 }
 
 #[test]
 fn the_cases_differ_in_what_they_compare_only() {
     let options = StoreBench::options(defaults("oltp").unwrap()).unwrap();
-    let [first, without, with] = settings(alone(&options).unwrap(), 100.0);
+    let alone = alone(&options).unwrap();
+    let [first, without, with] = settings(alone, 100.0, &VOLUME_BESIDE, VOLUME_TITLES);
     assert!(first.beside.is_empty());
     assert_eq!(without.beside, with.beside);
     assert_eq!(
         (without.priorities, with.priorities),
-        (Switch::Off, Switch::On)
+        (
+            crate::args::choices::Switch::Off,
+            crate::args::choices::Switch::On
+        )
     );
     assert!(
         [&first, &without, &with]
             .iter()
             .all(|one| one.rate_per_second == Some(100.0))
     );
+}
+
+#[test]
+fn a_quick_demo_is_short_and_small() {
+    let options = Demo::options(defaults("--quick").unwrap()).unwrap();
+    let long = Demo::options(defaults("").unwrap()).unwrap();
+    for (quick, long) in [(options.store, long.store), (options.volume, long.volume)] {
+        assert_eq!(quick.course.runtime_ns, QUICK_RUNTIME_NS);
+        assert!(quick.course.runtime_ns < long.course.runtime_ns);
+        assert!(quick.size_bytes_max() < long.size_bytes_max());
+    }
 }

@@ -6,16 +6,19 @@
 //! | `serve` | one of them, until it is told to end |
 //! | `verify` | whether the time of what is served is the model's |
 //! | `volume` | one with a file system, for one run |
+//! | `in_process` | one in memory, for one run |
 //! | `lead` | what the transports take, measured before |
 //! | `loop_device` | losetup(8) |
 //! | `failure` | what can go wrong, with its remedy |
 
 pub mod describe;
 mod failure;
+mod in_process;
 mod lead;
 mod loop_device;
 pub mod serve;
 pub mod verify;
 mod volume;
 
+pub use in_process::InProcess;
 pub use volume::Volume;

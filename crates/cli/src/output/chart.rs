@@ -300,14 +300,16 @@ fn line(frame: &Frame, series: &Series, class: &str, markers: bool) -> Markup {
 
 /// Share of requests slower than a time, on logarithmic axes: the tail, which a
 /// plain distribution hides in its last pixel, gets as much room as the rest.
-pub fn latency_cdf(what: &str, histograms: &[(String, &Histogram<u64>)]) -> Markup {
+///
+/// `of` says whose latency it is: requests, transactions.
+pub fn latency_cdf(what: &str, of: &str, histograms: &[(String, &Histogram<u64>)]) -> Markup {
     let series = histograms
         .iter()
         .map(|(name, histogram)| Series::new(name.clone(), slower_shares(histogram)))
         .collect();
     LineChart {
         x: Axis::log10(what, units::time),
-        y: Axis::log10("share of slower requests", percent),
+        y: Axis::log10(&format!("share of slower {of}"), percent),
         series,
         mark_x: None,
     }

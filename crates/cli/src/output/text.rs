@@ -45,6 +45,54 @@ impl Style {
     }
 }
 
+/// What every terminal shows in one line.
+pub const WIDTH: usize = 80;
+
+/// A paragraph in lines of a terminal's width.
+pub fn wrapped(paragraph: &str) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for word in paragraph.split(' ') {
+        let next = word.width();
+        if width > 0 && width + 1 + next > WIDTH {
+            text.push('\n');
+            width = 0;
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += next;
+    }
+    text
+}
+
+/// Named values, each with a bar; the longest ends where a terminal does.
+pub fn bars(values: &[(String, f64)], written: fn(f64) -> String) -> String {
+    let longest = values.iter().map(|value| value.1).fold(0.0, f64::max);
+    let mut table = Table::new(1, ["", "", ""]);
+    for (name, value) in values {
+        table.row([name.clone(), written(*value), String::new()]);
+    }
+    let lines = table.render(Style::PLAIN);
+    let lines: Vec<&str> = lines.lines().skip(1).collect();
+    let begin = lines.iter().map(|line| line.width()).max().unwrap_or(0) + 2;
+    let room = WIDTH.saturating_sub(begin + INDENT.len()) as f64;
+    let mut text = String::new();
+    for (line, (_, value)) in lines.iter().zip(values) {
+        let gap = " ".repeat(begin - line.width());
+        // The least is seen too.
+        let cells = (value / longest.max(f64::MIN_POSITIVE) * room)
+            .round()
+            .max(1.0);
+        let _ = writeln!(text, "{INDENT}{line}{gap}{}", BAR.repeat(cells as usize));
+    }
+    text
+}
+
+const INDENT: &str = "  ";
+const BAR: &str = "█";
+
 /// Rows under a header. The first columns are names, flush left; the rest
 /// are figures, flush right.
 #[derive(Clone, Debug)]
@@ -150,6 +198,22 @@ mod tests {
     fn columns_line_up_whatever_the_letters() {
         let text = table().without_empty_columns().render(Style::PLAIN);
         assert_eq!(text, "policy     p99\nlanes    94 µs\n優先    1.2 ms\n");
+    }
+
+    #[test]
+    fn paragraphs_and_bars_fit_a_terminal() {
+        let text = wrapped(&"priorités ".repeat(40));
+        assert!(text.lines().all(|line| line.width() <= WIDTH), "{text}");
+        assert_eq!(text.lines().count(), 5);
+        let values = [("alone", 1.0), ("without", 400.0), ("with", 100.0)];
+        let values = values.map(|(name, value)| (name.to_owned(), value));
+        let text = bars(&values, |value| format!("{value} ms"));
+        let cells = text.lines().map(|line| line.matches(BAR).count());
+        let cells: Vec<usize> = cells.collect();
+        let widest = text.lines().map(UnicodeWidthStr::width).max();
+        assert_eq!((widest, cells[0]), (Some(WIDTH), 1), "{text}");
+        assert!(cells[2].abs_diff(cells[1] / 4) <= 1, "{text}");
+        assert!(text.starts_with("  alone      1 ms  █\n"), "{text}");
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub fn html(outcome: &MixOutcome) -> Vec<Section> {
     sections.push(
         Section::new("Distribution of foreground latency")
             .text(["Share of foreground requests that took longer than a given time."])
-            .chart(latency_cdf("foreground latency", &histograms)),
+            .chart(latency_cdf("foreground latency", "requests", &histograms)),
     );
     sections
 }

@@ -1,9 +1,6 @@
 //! What goes on beside the measured work.
 
 use std::cell::Cell;
-use std::fs::{self, File};
-use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,30 +34,6 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 const CHECKPOINT_NAP: Duration = Duration::from_millis(20);
 /// Rows that are counted at once.
 const COUNTED: u64 = 64;
-
-/// Of a file that is removed, at once, and before the next part. Each part is a
-/// commit of the filesystem's journal, and no flush of the log begins while a
-/// disk writes that commit's record: they should not be many.
-const REMOVED_BYTES: u64 = 8 << 20;
-const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
-
-/// Removes a directory of files, from their ends. On a filesystem that tells
-/// its device what is free (mount option `discard`), the device may serve
-/// nobody while it frees a large file: 20 ms for 256 MiB on a virtual disk.
-fn remove_slowly(directory: &Path, is_hurried: &dyn Fn() -> bool) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let file = File::options().write(true).open(entry?.path())?;
-        let mut length = file.metadata()?.len();
-        while length > 0 && !is_hurried() {
-            length = length.saturating_sub(REMOVED_BYTES);
-            file.set_len(length)?;
-            // Or the filesystem gathers what is free.
-            file.sync_all()?;
-            thread::sleep(REMOVAL_PAUSE);
-        }
-    }
-    fs::remove_dir_all(directory)
-}
 
 /// Counts rows as they are read or changed.
 pub struct Background<'a> {
@@ -121,7 +94,7 @@ impl Background<'_> {
         options: &StoreOptions,
         rest: &dyn Fn(),
     ) -> Result<(), Error> {
-        let path = work.table.backup_path();
+        let path = work.table.place.backup_path();
         let mut options = options.clone();
         options.durability = Durability::Lazy;
         let rows = Cell::new(0);
@@ -137,7 +110,7 @@ impl Background<'_> {
         };
         self.count(rows.get() % COUNTED);
         // What stays is removed with the store.
-        let _ = remove_slowly(&path, &|| work.is_over());
+        let _ = work.table.place.remove_backup(&|| work.is_over());
         Ok(())
     }
 
@@ -224,35 +197,4 @@ fn take_checkpoints(work: &Work<'_>) -> Result<(), Error> {
         work.store.checkpoint()?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_are_removed_from_their_ends_unless_in_a_hurry() {
-        for is_hurried in [false, true] {
-            let directory = tempfile::tempdir().unwrap();
-            let copy = directory.path().join("copy");
-            fs::create_dir(&copy).unwrap();
-            let file = copy.join("a.ts");
-            fs::write(&file, vec![1; 3 * REMOVED_BYTES as usize / 2]).unwrap();
-            fs::write(copy.join("empty"), []).unwrap();
-            let mut lengths = std::cell::RefCell::new(Vec::new());
-            let look = || {
-                let length = fs::metadata(&file).unwrap().len();
-                lengths.borrow_mut().push(length);
-                is_hurried
-            };
-            remove_slowly(&copy, &look).unwrap();
-            assert!(!copy.exists());
-            lengths.get_mut().dedup();
-            let half = REMOVED_BYTES / 2;
-            match is_hurried {
-                true => assert_eq!(lengths.get_mut(), &[3 * half]),
-                false => assert_eq!(lengths.get_mut(), &[3 * half, half]),
-            }
-        }
-    }
 }

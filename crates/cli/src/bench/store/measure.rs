@@ -1,13 +1,14 @@
 //! All runs on one table.
 
 use super::limit::{Device, Reads};
+use super::place::Place;
 use super::run::run;
 use super::table::Table;
 use super::{Setting, StoreBenchOptions, StoreBenchOutcome, StoreRun};
 use crate::args::disk::ModelArgs;
 use crate::args::store_bench::Experiment;
-use crate::bench::merge_runs;
-use crate::disk::Volume;
+use crate::bench::{merge_runs, needed};
+use crate::disk::{InProcess, Volume};
 use crate::error::Failure;
 use crate::session::Session;
 use crate::target::Target;
@@ -34,21 +35,36 @@ pub fn loaded(
     target: Option<&Target>,
     session: &Session,
 ) -> Result<Table, Failure> {
-    let Some(target) = target else {
-        return Err(Failure::Internal {
-            message: "a store was given no target".to_owned(),
-        });
-    };
+    let target = needed(target)?;
     let seed = options.course.seed;
     let Some(model) = &options.model else {
-        return Table::load(&target.path, &options.table, seed, session);
+        let place = Place::directory(&target.path, session)?;
+        return Table::load(place, &options.table, seed, session);
     };
     let model = ModelArgs {
         model: model.clone(),
         seed,
     };
     let volume = Volume::make(&target.path, &model, options.size_bytes_max(), session)?;
-    Table::load_on(volume, &options.table, seed, session)
+    let place = Place::volume(volume, session)?;
+    Table::load(place, &options.table, seed, session)
+}
+
+/// Makes the table on the modelled disk of the options, in the memory of this process.
+///
+/// # Errors
+/// A model that does not exist; as [`measure`].
+pub fn loaded_in_process(
+    options: &StoreBenchOptions,
+    model: &str,
+    session: &Session,
+) -> Result<Table, Failure> {
+    let seed = options.course.seed;
+    let disk = InProcess::make(&ModelArgs {
+        model: model.to_owned(),
+        seed,
+    })?;
+    Table::load(Place::memory(disk), &options.table, seed, session)
 }
 
 /// All settings in turn, as often as the options say.

@@ -52,7 +52,7 @@ pub fn html(outcome: &StoreBenchOutcome) -> Vec<Section> {
                 .heading("99th percentile over time")
                 .chart(latency_over_time(&labelled))
                 .heading("Share of operations that took longer than a given time")
-                .chart(latency_cdf("latency", &histograms)),
+                .chart(latency_cdf("latency", operations(experiment), &histograms)),
         );
         sections.push(
             Section::new(format!("{}: requests outstanding", name(experiment)))
@@ -101,6 +101,14 @@ const fn of_operation(experiment: Experiment) -> &'static str {
         Experiment::Commit | Experiment::Oltp => {
             "Of a transaction; at a rate, from the moment at which it should have begun."
         }
+    }
+}
+
+/// What is counted.
+const fn operations(experiment: Experiment) -> &'static str {
+    match experiment {
+        Experiment::Commit | Experiment::Oltp => "transactions",
+        _ => "rows",
     }
 }
 

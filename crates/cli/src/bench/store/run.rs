@@ -11,7 +11,6 @@ use super::document::{BackgroundRun, Gaps, RunFigures, Slice, StoreCounts, Store
 use super::limit::{Device, Reads};
 use super::table::Table;
 use super::timeline::{Diary, Pulse, Sampler, slice_of};
-use super::witness::Witness;
 use super::work::{Arrivals, Work};
 use super::{Setting, StoreBenchOptions};
 use crate::args::choices::name;
@@ -75,7 +74,8 @@ pub fn run(
     };
     let rates_before = device_rates()?;
     let begin = Instant::now() + warm_up;
-    let witness = Witness::start(&table.path(), &session.paths, begin).map_err(unstarted)?;
+    let witness = table.place.witness(&session.paths, begin);
+    let witness = witness.map_err(unstarted)?;
     let slice = slice_of(times.runtime);
     let work = Work {
         store: &store,
@@ -271,6 +271,9 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn name(&self) -> String {
+        if let Some(title) = self.setting.title {
+            return title.to_owned();
+        }
         let experiment = name(self.setting.experiment);
         format!("{experiment}: {}", self.setting.label())
     }

@@ -1,26 +1,23 @@
 //! The table: how it is made, and how its store is opened for a run.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use iolane::{Engine, IoPriority, Policy, WindowConfig};
+use iolane::{Engine, EngineBuilder, IoPriority, Policy, WindowConfig};
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{DOUBLEWRITE_FILE, Durability, LOG_FILE, Store, StoreOptions};
 use serde::Serialize;
 
+use super::place::Place;
 use super::{Setting, TableOptions};
 use crate::args::choices::{IoMode, Switch};
 use crate::args::store_bench::LoadOrder;
 use crate::bench::load::nanoseconds;
 use crate::bench::through_engine;
-use crate::disk::Volume;
 use crate::error::Failure;
 use crate::session::Session;
 use crate::store::failure::failure;
-use crate::sys::file::drop_cached;
-use crate::target::ScratchDirectory;
 use crate::workload::offsets::Random;
 
 pub const TABLE: &str = "t";
@@ -67,52 +64,24 @@ impl TableOptions {
 
 /// The store with the table, closed.
 pub struct Table {
-    directory: ScratchDirectory,
-    /// Below the directory, and so dropped after it.
-    _volume: Option<Volume>,
+    pub place: Place,
     options: TableOptions,
     pub facts: TableFacts,
 }
 
 impl Table {
-    /// Makes it in a directory of its own below `parent`.
+    /// Makes it.
     ///
     /// # Errors
     /// The store's, or an interruption.
     pub fn load(
-        parent: &Path,
+        place: Place,
         options: &TableOptions,
         seed: u64,
         session: &Session,
     ) -> Result<Self, Failure> {
-        Self::load_in(parent, None, options, seed, session)
-    }
-
-    /// Makes it on a modelled disk, which it keeps.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub fn load_on(
-        volume: Volume,
-        options: &TableOptions,
-        seed: u64,
-        session: &Session,
-    ) -> Result<Self, Failure> {
-        let path = volume.path.clone();
-        Self::load_in(&path, Some(volume), options, seed, session)
-    }
-
-    fn load_in(
-        parent: &Path,
-        volume: Option<Volume>,
-        options: &TableOptions,
-        seed: u64,
-        session: &Session,
-    ) -> Result<Self, Failure> {
-        let directory = ScratchDirectory::make(parent, "iolane-bench-store", session)?;
         let mut table = Self {
-            directory,
-            _volume: volume,
+            place,
             options: options.clone(),
             facts: TableFacts {
                 rows: options.rows,
@@ -125,6 +94,7 @@ impl Table {
         table.fill(seed, session)?;
         table.facts.load_ns = nanoseconds(begin.elapsed());
         table.facts.size_bytes = table.data_files()?.iter().map(|file| file.1).sum();
+        table.place.take_time();
         Ok(table)
     }
 
@@ -134,7 +104,9 @@ impl Table {
         options.pages.pool_bytes = about + about / 4 + LOAD_POOL_EXTRA_BYTES;
         options.pages.log_bytes = self.options.log_size_bytes;
         options.durability = Durability::Lazy;
-        let store = Store::create(self.path(), &options).map_err(|error| failure(&error))?;
+        self.place.name_files(&mut options);
+        options.engine = Some(built(self.place.engine(Engine::builder()))?);
+        let store = Store::create(self.place.path(), &options).map_err(|error| failure(&error))?;
         let schema = TableSchema::new(TABLE)
             .column("id", ColumnType::Integer)
             .column("value", ColumnType::Integer)
@@ -196,23 +168,13 @@ impl Table {
         self.options.row_size_bytes
     }
 
-    pub fn path(&self) -> PathBuf {
-        self.directory.path.join("store")
-    }
-
-    /// Where a backup may be made.
-    pub fn backup_path(&self) -> PathBuf {
-        self.directory.path.join("backup")
-    }
-
     /// Opens the store as a run wants it: cold, on an engine of its own.
     ///
     /// # Errors
     /// The store's.
     pub fn open(&self, setting: &Setting) -> Result<(Store, StoreOptions), Failure> {
         for (path, _) in self.data_files()? {
-            let dropped = File::open(&path).and_then(|file| drop_cached(&file));
-            dropped.map_err(|error| {
+            self.place.drop_cached(&path).map_err(|error| {
                 Failure::transfer(format!("dropping {} from memory", path.display()), error)
             })?;
         }
@@ -221,32 +183,34 @@ impl Table {
         options.pages.log_bytes = self.options.log_size_bytes;
         options.pages.direct = setting.io == IoMode::Direct;
         options.pages.io = setting.io_policy();
-        options.engine = Some(Arc::new(engine(setting)?));
-        let store = Store::open(self.path(), &options).map_err(|error| failure(&error))?;
+        self.place.name_files(&mut options);
+        options.engine = Some(built(self.place.engine(engine(setting)))?);
+        let store = Store::open(self.place.path(), &options).map_err(|error| failure(&error))?;
         Ok((store, options))
     }
 
     /// Files of tablespaces and their sizes, the largest first.
     pub fn data_files(&self) -> Result<Vec<(PathBuf, u64)>, Failure> {
-        let unreadable =
-            |error| Failure::transfer(format!("reading {}", self.path().display()), error);
-        let mut files = Vec::new();
-        for entry in fs::read_dir(self.path()).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
-            let name = entry.file_name();
-            let metadata = entry.metadata().map_err(unreadable)?;
-            if metadata.is_file() && name != LOG_FILE && name != DOUBLEWRITE_FILE {
-                files.push((entry.path(), metadata.len()));
-            }
-        }
+        let mut files = self.place.files_of_store()?;
+        files.retain(|(path, _)| {
+            let name = path.file_name().unwrap_or_default();
+            name != LOG_FILE && name != DOUBLEWRITE_FILE
+        });
         files.sort_by_key(|(path, bytes)| (std::cmp::Reverse(*bytes), path.clone()));
         Ok(files)
     }
 }
 
+fn built(builder: EngineBuilder) -> Result<Arc<Engine>, Failure> {
+    let engine = builder.build().map_err(|error| Failure::Internal {
+        message: error.to_string(),
+    })?;
+    Ok(Arc::new(engine))
+}
+
 /// Without priorities, what a program gets from the kernel: first come, first
 /// served, as many at once as there are.
-fn engine(setting: &Setting) -> Result<Engine, Failure> {
+fn engine(setting: &Setting) -> EngineBuilder {
     let mut builder = Engine::builder().backend(through_engine::choice(setting.backend));
     if setting.priorities == Switch::Off {
         builder = builder
@@ -261,9 +225,7 @@ fn engine(setting: &Setting) -> Result<Engine, Failure> {
         let window = u32::try_from(window).unwrap_or(u32::MAX);
         builder = builder.configure(move |_, config| config.window = WindowConfig::Fixed(window));
     }
-    builder.build().map_err(|error| Failure::Internal {
-        message: error.to_string(),
-    })
+    builder
 }
 
 /// What the secondary index is over: neighbours in it lie anywhere in the

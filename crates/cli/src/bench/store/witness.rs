@@ -125,11 +125,15 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Of the disk below this directory. Times are from `begin` on.
+    /// Of the disk below this directory, if there is one. Times are from `begin` on.
     ///
     /// # Errors
     /// When the kernel gives no thread.
-    pub fn start(directory: &Path, paths: &SystemPaths, begin: Instant) -> io::Result<Witness> {
+    pub fn start(
+        directory: Option<&Path>,
+        paths: &SystemPaths,
+        begin: Instant,
+    ) -> io::Result<Witness> {
         let mut witness = Witness {
             stop: Arc::default(),
             threads: Vec::new(),
@@ -140,7 +144,7 @@ impl Witness {
             // On any.
             places.push(None);
         }
-        let mut disk = Disk::below(directory, paths);
+        let mut disk = directory.and_then(|directory| Disk::below(directory, paths));
         for place in places {
             let (disk, stopped) = (disk.take(), Arc::clone(&witness.stop));
             let watch = move || {
@@ -388,7 +392,7 @@ mod tests {
         // Neither /proc nor what is below it.
         let (paths, proc) = (SystemPaths::default(), Path::new("/proc"));
         assert!(Disk::below(proc, &paths).is_none());
-        let witness = Witness::start(proc, &paths, Instant::now()).unwrap();
+        let witness = Witness::start(Some(proc), &paths, Instant::now()).unwrap();
         assert_eq!(witness.end().disk, None);
     }
 }
