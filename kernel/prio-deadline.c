@@ -1790,5 +1790,5 @@ module_exit(pd_exit);
 
 MODULE_DESCRIPTION("I/O scheduler with five levels of priority and deadlines");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1.0");
+MODULE_VERSION("0.2.0");
 MODULE_ALIAS("prio-deadline-iosched");

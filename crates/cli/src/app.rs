@@ -238,7 +238,7 @@ fn command(commands: &[BenchCommand]) -> Command {
         .arg_required_else_help(true)
         .subcommands(at(Place::Store));
     Command::new("iolane")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(env!("IOLANE_VERSION"))
         .about("Prioritized asynchronous I/O for databases: measure a disk, and what priorities gain on it")
         .after_help(EXIT_CODES)
         .subcommand_required(true)

@@ -65,7 +65,7 @@ impl Environment {
     pub fn read(paths: &SystemPaths, target: Option<&Target>, command_line: String) -> Self {
         Self {
             date: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            iolane_version: env!("CARGO_PKG_VERSION").to_owned(),
+            iolane_version: env!("IOLANE_VERSION").to_owned(),
             command_line,
             kernel_release: read_line(&paths.proc.join("sys/kernel/osrelease")),
             cpu_model: cpu_model(paths),

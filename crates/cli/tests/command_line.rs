@@ -13,9 +13,16 @@ fn iolane(arguments: &[&str]) -> Output {
 fn version_and_help_go_to_standard_output() {
     let version = iolane(&["--version"]);
     assert!(version.status.success());
-    assert_eq!(
-        String::from_utf8_lossy(&version.stdout),
-        concat!("iolane ", env!("CARGO_PKG_VERSION"), "\n")
+    let said = String::from_utf8_lossy(&version.stdout);
+    assert_eq!(said, concat!("iolane ", env!("IOLANE_VERSION"), "\n"));
+    let rest = said.strip_prefix(concat!("iolane ", env!("CARGO_PKG_VERSION")));
+    let commit = rest.unwrap().trim();
+    // None without a repository.
+    let digits = commit.trim_matches(['(', ')']);
+    assert!(digits.is_empty() || digits.len() >= 9, "{said}");
+    assert!(
+        digits.chars().all(|digit| digit.is_ascii_hexdigit()),
+        "{said}"
     );
     for arguments in [&["help"][..], &["--help"]] {
         let help = iolane(arguments);
