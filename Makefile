@@ -56,6 +56,13 @@ sanitize: ## shuttle, Miri and ThreadSanitizer; needs Rust's nightly toolchain w
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched
 
+.PHONY: deb deb-test
+deb: ## Debian packages, to target/debian: iolane, iolane-dkms, and libiolane0 and libiolane-dev
+	scripts/deb
+
+deb-test: ## Those packages in a fresh Debian 12 (debootstrap, root): install, demo, upgrade, purge
+	scripts/deb-test
+
 peers: ## The store beside InnoDB, SQLite, RocksDB, LMDB and redb: twenty minutes (docs/peers.md)
 	scripts/peers build --release
 	@set -e; for experiment in $(PEERS); do target/peers/release/iolane-peers $$experiment; done
