@@ -39,7 +39,7 @@ pub use document::{
 };
 pub use limit::{DeviceRates, Limit};
 pub use measure::{loaded, loaded_in_process, measure, measure_settings};
-pub use render::{latency_over_time, outstanding_over_time};
+pub use render::latency_over_time;
 pub use table::{Table, TableFacts};
 
 /// Of a commit or of transactions: enough for commits to share syncs.

@@ -50,7 +50,7 @@ pub fn html(outcome: &StoreBenchOutcome) -> Vec<Section> {
             Section::new(format!("{}: latency", name(experiment)))
                 .text([of_operation(experiment)])
                 .heading("99th percentile over time")
-                .chart(latency_over_time(&labelled))
+                .chart(latency_over_time("p99 latency", &labelled))
                 .heading("Share of operations that took longer than a given time")
                 .chart(latency_cdf("latency", operations(experiment), &histograms)),
         );
@@ -380,7 +380,7 @@ fn seconds(value: f64) -> String {
 }
 
 /// 99th percentile of each slice, for any runs under any names.
-pub fn latency_over_time(runs: &[(String, &StoreRun)]) -> Markup {
+pub fn latency_over_time(p99: &str, runs: &[(String, &StoreRun)]) -> Markup {
     let series = runs.iter().map(|(name, run)| {
         let slices = run.timeline.iter().filter(|slice| slice.operations > 0);
         let points = slices.map(|slice| (slice.end_ns as f64 / 1e9, slice.p99_ns as f64));
@@ -388,7 +388,7 @@ pub fn latency_over_time(runs: &[(String, &StoreRun)]) -> Markup {
     });
     LineChart {
         x: Axis::linear("time", seconds),
-        y: Axis::log10("p99 latency", units::time),
+        y: Axis::log10(p99, units::time),
         series: series.collect(),
         mark_x: None,
     }

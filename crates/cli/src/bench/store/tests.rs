@@ -1,3 +1,4 @@
+use super::render::outstanding_over_time;
 use super::*;
 use crate::bench::samples;
 use clap::FromArgMatches;
@@ -126,7 +127,10 @@ fn the_page_has_curves_over_time() {
     assert!(sections.len() >= 4);
     let runs = samples::store_runs();
     let named: Vec<_> = runs.iter().map(|run| (run.setting.label(), run)).collect();
-    for svg in [latency_over_time(&named), outstanding_over_time(&named)] {
+    for svg in [
+        latency_over_time("p99", &named),
+        outstanding_over_time(&named),
+    ] {
         let svg = svg.into_string();
         assert_eq!(svg.matches("<path").count(), 3, "{svg}");
     }
