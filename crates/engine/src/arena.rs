@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
 use crate::sys::buffers::Buffer;
+use crate::sys::fork::Process;
 use crate::sys::memory::Mapping;
 use granules::{GRANULE_BYTES, Granules, Run};
 use machine::Machine;
@@ -120,6 +121,9 @@ pub enum BufferError {
         /// Largest alignment, in bytes.
         align_max: usize,
     },
+    /// This process is a child of the one that made the arena.
+    #[error("the arena belongs to the process that forked this one; make one after the fork")]
+    Forked,
     /// More than an address space holds.
     #[error("a buffer of {len} bytes is larger than the address space; ask for less")]
     TooLarge {
@@ -132,7 +136,8 @@ pub enum BufferError {
 ///
 /// A clone is another handle to the same memory, which is unmapped when the
 /// last handle and the last buffer are gone. All methods may be called from
-/// any thread; none blocks but for a short lock.
+/// any thread; none blocks but for a short lock. A child of `fork(2)` has a copy
+/// of the buffers, and gets no further ones ([`BufferError::Forked`]).
 ///
 /// A buffer costs its length rounded up to 4 KiB. One of 16 KiB is had and
 /// returned in constant time, others in time proportional to the number of
@@ -196,9 +201,12 @@ impl Arena {
         self.shared.mapping.len() as u64
     }
 
-    /// Bytes not in any buffer.
+    /// Bytes not in any buffer; none in a child of the process that made it.
     pub fn free_bytes(&self) -> u64 {
-        bytes_of(self.shared.granules().free())
+        match self.shared.process.is_this() {
+            true => bytes_of(self.shared.granules().free()),
+            false => 0,
+        }
     }
 
     /// The whole arena in pieces of at most 1 GiB, in address order: what
@@ -277,6 +285,7 @@ impl ArenaBuilder {
             mapping,
             granules,
             report,
+            process: Process::this(),
         };
         Ok(Arena {
             shared: Arc::new(shared),
@@ -290,6 +299,8 @@ pub(crate) struct Shared {
     mapping: Mapping,
     granules: Mutex<Granules>,
     report: PagesReport,
+    /// In its children the lock may be held by a thread that is not there.
+    process: Process,
 }
 
 impl Shared {
@@ -297,6 +308,9 @@ impl Shared {
     pub(crate) fn take(&self, len: usize, align: usize) -> Result<Run, BufferError> {
         // An empty buffer has an address too, so it costs a granule.
         let count = u32::try_from(len.div_ceil(GRANULE_BYTES).max(1));
+        if !self.process.is_this() {
+            return Err(BufferError::Forked);
+        }
         let align_order = (align / GRANULE_BYTES).max(1).ilog2();
         let mut granules = self.granules();
         count
@@ -318,9 +332,11 @@ impl Shared {
             .map_addr(|start| start.saturating_add(offset))
     }
 
-    /// Takes back a run.
+    /// Takes back a run. A child gives nothing out again.
     pub(crate) fn give(&self, run: Run) {
-        self.granules().give(run);
+        if self.process.is_this() {
+            self.granules().give(run);
+        }
     }
 
     fn granules(&self) -> MutexGuard<'_, Granules> {

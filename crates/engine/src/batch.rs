@@ -216,8 +216,9 @@ impl Batch {
         let (shared, span) = Shared::new(buffer, prepared.span);
         let completer = Completer::Pending(Arc::clone(&shared) as Arc<dyn Finish>);
         let identify = Arc::clone(&shared) as Arc<dyn Identify>;
+        let asked = prepared.asked();
         self.push(prepared.entry(file, span, completer), Some(identify));
-        Pending::new(shared, Arc::clone(&self.device))
+        Pending::new(shared, file, asked)
     }
 
     fn call<B, F>(&mut self, file: &File, buffer: B, prepared: Prepared<B>, then: F)

@@ -9,6 +9,7 @@ use crate::file::{File, OpenOptions};
 use crate::ioprio::IoPriority;
 #[cfg(feature = "simulated")]
 use crate::simulated::SimulatedDisk;
+use crate::sys::fork::Process;
 use iolane_sched::{Config, ConfigError, Policy, Scheduler};
 use std::collections::HashMap;
 use std::fmt;
@@ -33,6 +34,7 @@ pub(crate) struct EngineShared {
     policy: Policy,
     configure: Option<Box<Configure>>,
     devices: Mutex<Devices>,
+    process: Process,
 }
 
 #[derive(Default)]
@@ -49,6 +51,10 @@ impl EngineShared {
         info: DeviceInfo,
         path: &Path,
     ) -> Result<Arc<DeviceShared>, OpenError> {
+        if !self.process.is_this() {
+            let path = path.to_owned();
+            return Err(OpenError::Forked { path });
+        }
         let mut devices = lock(&self.devices);
         if devices.closed {
             let path = path.to_owned();
@@ -83,8 +89,11 @@ impl EngineShared {
         config
     }
 
-    /// Refuses new requests, and waits for those outstanding.
+    /// Refuses new requests, and waits for those outstanding. A child has none.
     fn close(&self) {
+        if !self.process.is_this() {
+            return;
+        }
         let devices: Vec<_> = {
             let mut devices = lock(&self.devices);
             devices.closed = true;
@@ -220,6 +229,7 @@ impl EngineBuilder {
             policy,
             configure: self.configure,
             devices: Mutex::default(),
+            process: Process::this(),
         }))
     }
 }
@@ -240,6 +250,16 @@ impl fmt::Debug for EngineBuilder {
 /// [`Cause::Closed`](crate::Cause::Closed), those outstanding are carried out,
 /// and the drop waits for them (not inside a completion callback). Files may
 /// outlive it, but are of no more use.
+///
+/// # Threads and `fork(2)`
+/// Engines, files, devices and arenas may be used from any thread, several at
+/// once. A child of `fork` has a copy of them, and none of the threads behind
+/// them: each request, blocking or not, fails at once there with
+/// [`Cause::Forked`](crate::Cause::Forked), and so does what the child finds
+/// [`Pending`](crate::Pending); its parent is not disturbed, whatever the child
+/// does with its copies or drops. A child makes an engine of its own, and opens
+/// its files by that. Inside a completion callback a child may only call
+/// `exec` or `_exit`: when the callback returns there, the child is aborted.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -279,8 +299,12 @@ impl Engine {
         self.0.open_file(path.as_ref(), options)
     }
 
-    /// The devices of all files opened so far.
+    /// The devices of all files opened so far. None in a child of the process
+    /// that made the engine.
     pub fn devices(&self) -> Vec<Device> {
+        if !self.0.process.is_this() {
+            return Vec::new();
+        }
         let devices = lock(&self.0.devices);
         devices.by_number.values().cloned().map(Device).collect()
     }

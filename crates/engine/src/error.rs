@@ -132,6 +132,11 @@ pub enum Cause {
     /// [`Engine`](crate::Engine) was dropped.
     #[error("the engine was shut down")]
     Closed,
+    /// This process is a child that `fork(2)` made after the
+    /// [`Engine`](crate::Engine): the threads that would carry the request out
+    /// are its parent's. See [`Engine`](crate::Engine) for what a child may do.
+    #[error("the engine belongs to the process that forked this one; make one after the fork")]
+    Forked,
     /// The batch was dropped without being submitted.
     #[error("the batch was dropped before it was submitted")]
     NotSubmitted,
@@ -230,6 +235,7 @@ impl Error {
             | Cause::BeyondEnd => io::ErrorKind::InvalidInput,
             Cause::QueueFull { .. } => io::ErrorKind::WouldBlock,
             Cause::InCallback => io::ErrorKind::Deadlock,
+            Cause::Forked => io::ErrorKind::Unsupported,
             Cause::ShortWrite { .. } => io::ErrorKind::WriteZero,
             Cause::Closed | Cause::NotSubmitted => io::ErrorKind::Interrupted,
         }
@@ -361,6 +367,17 @@ pub enum OpenError {
         path: PathBuf,
         /// Which setting.
         source: ConfigError,
+    },
+    /// This process is a child of the one that made the
+    /// [`Engine`](crate::Engine).
+    #[error(
+        "cannot open {}: the engine belongs to the process that forked this one; \
+         make one after the fork",
+        path.display()
+    )]
+    Forked {
+        /// The file.
+        path: PathBuf,
     },
     /// The [`Engine`](crate::Engine) is being dropped.
     #[error("cannot open {}: the engine was shut down", path.display())]

@@ -2,13 +2,15 @@
 
 use crate::completion::{Completion, Finish, lock};
 use crate::device::{DeviceShared, in_driver};
-use crate::error::Error;
+use crate::error::{Cause, Error, Operation};
+use crate::file::File;
 use crate::sys::span::Span;
 use iolane_sched::{Level, RequestId};
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 
 /// A request that was submitted, and holds its buffer until it has completed.
@@ -37,6 +39,15 @@ use std::task::{Context, Poll, Waker};
 pub struct Pending<B> {
     shared: Arc<Shared<B>>,
     device: Arc<DeviceShared>,
+    origin: Origin,
+}
+
+/// What was asked: for the error of a request that a process inherited.
+struct Origin {
+    operation: Operation,
+    path: Arc<Path>,
+    offset: u64,
+    length: u32,
 }
 
 /// What the holder and the device's table have in common.
@@ -116,24 +127,79 @@ impl<B: Send> Finish for Shared<B> {
 }
 
 impl<B> Pending<B> {
-    pub(crate) fn new(shared: Arc<Shared<B>>, device: Arc<DeviceShared>) -> Pending<B> {
-        Pending { shared, device }
+    /// A request on `file` that is to be, or was, submitted.
+    pub(crate) fn new(
+        shared: Arc<Shared<B>>,
+        file: &File,
+        (operation, offset, length): (Operation, u64, u32),
+    ) -> Pending<B> {
+        Pending {
+            shared,
+            device: Arc::clone(&file.0.device),
+            origin: Origin {
+                operation,
+                path: Arc::clone(&file.0.path),
+                offset,
+                length,
+            },
+        }
     }
 
-    /// Has it completed? Then none of the other methods blocks.
+    /// Has it completed? Then none of the other methods blocks. In a child of
+    /// the process that submitted it none does either.
     pub fn is_done(&self) -> bool {
-        lock(&self.shared.slot).result.is_some()
+        self.device.is_orphaned() || lock(&self.shared.slot).result.is_some()
+    }
+
+    /// The completion, if there is one: in a child of the process that
+    /// submitted it always, as there will be no other.
+    fn take(&self, slot: &mut Slot<B>) -> Option<Completion<B>> {
+        if let Some(completion) = slot.take() {
+            return Some(completion);
+        }
+        if !self.device.is_orphaned() {
+            return None;
+        }
+        let buffer = slot.buffer.take()?;
+        let Origin {
+            operation,
+            path,
+            offset,
+            length,
+        } = &self.origin;
+        let length = u64::from(*length);
+        let error = Error::new(*operation, path, *offset, length, Cause::Forked);
+        let result = Err(error);
+        Some(Completion { result, buffer })
+    }
+
+    /// The slot, for its only holder.
+    fn slot(&self) -> MutexGuard<'_, Slot<B>> {
+        if !self.device.is_orphaned() {
+            return lock(&self.shared.slot);
+        }
+        match self.shared.slot.try_lock() {
+            Ok(slot) => slot,
+            Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                panic!("fork(2) came while this request was being completed: its buffer is lost")
+            }
+        }
     }
 
     /// Blocks until it has completed.
     ///
+    /// In a child of the process that submitted it, it has failed with
+    /// [`Cause::Forked`], unless it had completed before.
+    ///
     /// # Panics
     /// Inside a completion callback, when it has not completed: the thread
-    /// would wait for itself.
+    /// would wait for itself. In a child, when the fork came in the very moment
+    /// of its completion.
     pub fn wait(self) -> Completion<B> {
-        let mut slot = lock(&self.shared.slot);
+        let mut slot = self.slot();
         loop {
-            if let Some(completion) = slot.take() {
+            if let Some(completion) = self.take(&mut slot) {
                 return completion;
             }
             assert!(
@@ -154,7 +220,7 @@ impl<B> Pending<B> {
     /// # Errors
     /// Itself, when it has not completed.
     pub fn try_take(self) -> Result<Completion<B>, Pending<B>> {
-        let completion = lock(&self.shared.slot).take();
+        let completion = self.take(&mut self.slot());
         completion.ok_or(self)
     }
 
@@ -192,8 +258,8 @@ impl<B: Unpin> Future for Pending<B> {
     type Output = Completion<B>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Completion<B>> {
-        let mut slot = lock(&self.shared.slot);
-        if let Some(completion) = slot.take() {
+        let mut slot = self.slot();
+        if let Some(completion) = self.take(&mut slot) {
             return Poll::Ready(completion);
         }
         assert!(slot.buffer.is_some(), "Pending polled after completion");

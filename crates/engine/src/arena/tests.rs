@@ -1,4 +1,5 @@
 use super::*;
+use crate::sys::fork::Process;
 use proptest::prelude::*;
 
 fn plain(bytes: u64) -> Arena {
@@ -181,6 +182,7 @@ fn regions_cover_the_arena_in_pieces_that_can_be_registered() {
         mapping,
         granules,
         report,
+        process: Process::this(),
     });
     let arena = Arena { shared };
     let regions: Vec<_> = arena

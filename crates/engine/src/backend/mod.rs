@@ -37,10 +37,10 @@ use std::time::Duration;
 pub(crate) use crate::sys::op::{BufferRegion, PinnedOp};
 #[cfg(feature = "simulated")]
 pub(crate) use bell::Nudge;
-pub(crate) use select::open;
 #[cfg(feature = "simulated")]
 pub(crate) use select::open_simulated;
 pub use select::{BackendChoice, BackendError, BackendKind, BackendReport};
+pub(crate) use select::{FORKED, open};
 
 /// Most operations that one backend can be opened for: a ring of this size
 /// is well below the kernel's limit of 32768 entries, and far beyond what

@@ -175,6 +175,10 @@ pub enum BackendError {
         /// What failed, and why where that is known.
         reason: String,
     },
+    /// This process is a child of the one that made the
+    /// [`Engine`](crate::Engine).
+    #[error("the engine belongs to the process that forked this one; make one after the fork")]
+    Forked,
     /// None can.
     #[error("no backend can be used: {}", join(.refused))]
     NoneUsable {
@@ -182,6 +186,9 @@ pub enum BackendError {
         refused: Vec<(BackendKind, String)>,
     },
 }
+
+/// What [`Device::backend`](crate::Device::backend) says in a child process.
+pub(crate) static FORKED: BackendError = BackendError::Forked;
 
 fn join(refused: &[(BackendKind, String)]) -> String {
     let reasons: Vec<String> = refused

@@ -251,6 +251,12 @@ impl Round {
             if catch_unwind(AssertUnwindSafe(|| completer.finish(result))).is_err() {
                 self.device.lock().statistics.callback_panics += 1;
             }
+            // A callback forked, and this is the child. It shares the kernel's
+            // queues with its parent: what it took from them, or submitted to
+            // them, would be missing there.
+            if self.device.is_orphaned() {
+                std::process::abort();
+            }
             if unflushed && now_ns() >= flush_at_ns {
                 let flushed = self.backend.flush();
                 self.note(flushed);

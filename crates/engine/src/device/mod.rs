@@ -24,13 +24,14 @@ pub(crate) use identity::identify;
 pub(crate) use inodes::{Inode, InodeKey, Inodes};
 pub(crate) use state::{Entry, kind_of};
 
-use crate::backend::{BackendError, BackendReport};
+use crate::backend::{BackendError, BackendReport, FORKED};
 use crate::completion::lock;
 use crate::engine::Settings;
 use crate::error::Cause;
 use crate::pending::Identify;
 use crate::statistics::{DeviceStatistics, Done, Outstanding, Tag};
 use crate::sys::clock::now_ns;
+use crate::sys::fork::Process;
 use driver::Driver;
 use iolane_sched::{
     Config, ConfigError, Level, Policy, Request, RequestId, Snapshot, WindowConfig,
@@ -75,6 +76,13 @@ pub(crate) struct DeviceShared {
     room: [Condvar; Level::COUNT],
     /// Started by the first request that has to queue.
     driver: OnceLock<Result<Driver, BackendError>>,
+    /// Where its requests are carried out.
+    process: Process,
+    /// What `state` began with.
+    config: Config,
+    /// In children, where the lock of `state` may be held by a thread that is
+    /// not there: the state of a device that nothing was asked of.
+    orphaned: OnceLock<Box<Mutex<State>>>,
 }
 
 impl DeviceShared {
@@ -87,17 +95,34 @@ impl DeviceShared {
             info,
             settings,
             inodes: Mutex::default(),
-            state: Mutex::new(State::new(config)?),
+            state: Mutex::new(State::new(config.clone())?),
             room: Default::default(),
             driver: OnceLock::new(),
+            process: Process::this(),
+            config,
+            orphaned: OnceLock::new(),
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
+        if self.is_orphaned() {
+            return lock(self.orphaned.get_or_init(|| {
+                let state = State::new(self.config.clone());
+                Box::new(Mutex::new(state.expect("the device was made with it")))
+            }));
+        }
         lock(&self.state)
     }
 
+    /// Is this a child of the process that has the device's driver?
+    pub(crate) fn is_orphaned(&self) -> bool {
+        !self.process.is_this()
+    }
+
     fn driver(self: &Arc<Self>) -> Result<&Driver, &BackendError> {
+        if self.is_orphaned() {
+            return Err(&FORKED);
+        }
         self.driver.get_or_init(|| driver::start(self)).as_ref()
     }
 
@@ -113,6 +138,9 @@ impl DeviceShared {
         request: Request,
         tag: Option<Tag>,
     ) -> Result<Option<Started>, Cause> {
+        if self.is_orphaned() {
+            return Err(Cause::Forked);
+        }
         let now_ns = now_ns();
         let mut state = self.lock();
         if state.closing {
@@ -165,8 +193,10 @@ impl DeviceShared {
     /// Takes the lock for submitting any number of requests, which the driver
     /// learns of when the submission is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<Submission<'_>, Cause> {
-        if let Err(error) = self.driver() {
-            return Err(Cause::Backend(error.clone()));
+        match self.driver() {
+            Ok(_) => {}
+            Err(BackendError::Forked) => return Err(Cause::Forked),
+            Err(error) => return Err(Cause::Backend(error.clone())),
         }
         Ok(Submission {
             device: self,
@@ -175,6 +205,9 @@ impl DeviceShared {
     }
 
     pub(crate) fn promote(&self, id: RequestId, level: Level) -> bool {
+        if self.is_orphaned() {
+            return false;
+        }
         let mut state = self.lock();
         let promoted = state.promote(id, level);
         let wake = promoted && state.pump(now_ns());
@@ -187,6 +220,9 @@ impl DeviceShared {
     }
 
     pub(crate) fn cancel(&self, id: RequestId) -> bool {
+        if self.is_orphaned() {
+            return false;
+        }
         let now_ns = now_ns();
         let mut state = self.lock();
         let entry = state.cancel(now_ns, id);
@@ -380,7 +416,8 @@ impl Device {
     }
 
     /// Counts and times since the engine first used the device. Copies all
-    /// histograms under the device's lock: some ten microseconds.
+    /// histograms under the device's lock: some ten microseconds. In a child of
+    /// the engine's process, all zeros.
     pub fn statistics(&self) -> DeviceStatistics {
         self.0.lock().statistics.snapshot(now_ns())
     }

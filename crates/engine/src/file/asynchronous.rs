@@ -25,6 +25,11 @@ pub(crate) struct Prepared<B> {
 }
 
 impl<B> Prepared<B> {
+    /// Operation, offset, length.
+    pub(crate) fn asked(&self) -> (Operation, u64, u32) {
+        (self.operation, self.offset, self.length)
+    }
+
     pub(crate) fn entry(self, file: &File, span: Span, completer: Completer) -> Entry {
         Entry {
             file: Arc::clone(&file.0),
@@ -339,10 +344,11 @@ impl File {
     ) -> Result<Pending<B>, SubmitError<B>> {
         let (shared, span) = Shared::new(buffer, prepared.span);
         let completer = Completer::Pending(Arc::clone(&shared) as Arc<dyn Finish>);
+        let asked = prepared.asked();
         let entry = prepared.entry(self, span, completer);
         let submitted = self.submit(entry, when_full, Some(&*shared));
         match submitted {
-            Ok(()) => Ok(Pending::new(shared, Arc::clone(&self.0.device))),
+            Ok(()) => Ok(Pending::new(shared, self, asked)),
             Err(refused) => {
                 let error = refused.entry.error(refused.cause);
                 drop(refused.entry.completer);

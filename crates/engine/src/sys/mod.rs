@@ -12,6 +12,7 @@ pub(crate) mod eventfd;
 pub(crate) mod fallocate;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub(crate) mod fork;
 pub(crate) mod ioprio;
 pub(crate) mod memory;
 pub(crate) mod op;

@@ -1,11 +1,11 @@
 //! What the integration tests share.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use iolane::{BackendChoice, BackendKind, Engine, File, OpenOptions, Policy};
+use iolane::{BackendChoice, BackendKind, Engine, File, Level, OpenOptions, Policy};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use tempfile::TempDir;
@@ -90,5 +90,24 @@ impl Random {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % limit
+    }
+}
+
+/// Keeps a device's driver inside a completion callback, so that nothing
+/// completes, until it is dropped.
+pub struct Held(#[allow(dead_code, reason = "its drop is its use")] mpsc::Sender<()>);
+
+impl Held {
+    pub fn hold(file: &File) -> Held {
+        let (release, released) = mpsc::channel();
+        let (enter, entered) = mpsc::channel();
+        let then = move |_| {
+            enter.send(()).unwrap();
+            let _ = released.recv();
+        };
+        file.read_then(vec![0; PAGE], 0, Level::Normal, then)
+            .unwrap();
+        entered.recv().unwrap();
+        Held(release)
     }
 }

@@ -1,4 +1,8 @@
-//! An allocator that counts, for the tests of how much memory is taken.
+//! Unsafe code of the tests: an allocator that counts, for those of how much
+//! memory is taken, and child processes.
+
+#[allow(dead_code, reason = "each test binary uses its own part")]
+pub mod fork;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +22,7 @@ pub fn allocated_bytes() -> usize {
     BYTES.load(Ordering::Relaxed)
 }
 
+#[allow(dead_code, reason = "each test binary uses its own part")]
 pub struct Counting;
 
 // SAFETY: every call is handed to the system's allocator with its arguments
