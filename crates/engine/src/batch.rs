@@ -179,6 +179,34 @@ impl Batch {
         }
     }
 
+    /// Adds a sync with a callback, as [`File::sync_then`]. It covers writes
+    /// that completed before, not those of the same batch.
+    ///
+    /// # Errors
+    /// The request is not possible.
+    ///
+    /// # Panics
+    /// When `file` lies on another device, or `operation` is not a sync.
+    pub fn sync_then<F>(
+        &mut self,
+        file: &File,
+        operation: Operation,
+        level: Level,
+        then: F,
+    ) -> Result<(), SubmitError<()>>
+    where
+        F: FnOnce(Completion<()>) + Send + 'static,
+    {
+        assert!(operation.is_sync(), "sync_then of a {operation}");
+        match prepare::sync(&file.0, operation, level) {
+            Ok(prepared) => {
+                self.call(file, (), prepared, then);
+                Ok(())
+            }
+            Err(error) => Err(SubmitError { error, buffer: () }),
+        }
+    }
+
     /// Submits all of it. Blocks while the allocation group of a level is full,
     /// except inside a completion callback: there what finds no room completes
     /// at once with [`Cause::QueueFull`]. Any other refusal (the engine was
@@ -205,6 +233,16 @@ impl Batch {
         }
         // Outside of the lock: these run foreign code.
         refuse_all(refused.into_iter());
+    }
+
+    pub(crate) fn device(&self) -> &Arc<DeviceShared> {
+        &self.device
+    }
+
+    /// Who learns the id of the request that was added last, if nobody does.
+    pub(crate) fn last_identity(&mut self) -> Option<&mut Option<Arc<dyn Identify>>> {
+        let (_, identify) = self.entries.last_mut()?;
+        identify.is_none().then_some(identify)
     }
 
     fn pend<B: Send + 'static>(

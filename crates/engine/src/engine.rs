@@ -13,6 +13,7 @@ use crate::sys::fork::Process;
 use iolane_sched::{Config, ConfigError, Policy, Scheduler};
 use std::collections::HashMap;
 use std::fmt;
+use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -297,6 +298,28 @@ impl Engine {
     /// [`OpenError`], which says what to do about it.
     pub fn open(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<File, OpenError> {
         self.0.open_file(path.as_ref(), options)
+    }
+
+    /// Takes a regular file or a block device that is open already: by another
+    /// library, or handed over by another process. Whether it is read, written,
+    /// direct and data-sync is as it was opened. `path` names it in errors.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use iolane::{Engine, Level};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("table");
+    /// # std::fs::write(&path, vec![3; 16384])?;
+    /// let opened = std::fs::File::open(&path)?;
+    /// let file = Engine::new()?.adopt(opened, &path)?;
+    /// assert!(file.write_at(b"x", 0, Level::Normal).is_err());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`OpenError`]. The file is closed then.
+    pub fn adopt(&self, file: fs::File, path: impl AsRef<Path>) -> Result<File, OpenError> {
+        self.0.adopt_file(file, path.as_ref())
     }
 
     /// The devices of all files opened so far. None in a child of the process

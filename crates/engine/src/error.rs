@@ -341,6 +341,13 @@ pub enum OpenError {
         /// What it is instead.
         what: &'static str,
     },
+    /// It is open for appending: writes would go to its end, wherever they are
+    /// meant to.
+    #[error("{} is open for appending, which has no positions to schedule by", path.display())]
+    Append {
+        /// The file.
+        path: PathBuf,
+    },
     /// The filesystem has no direct I/O.
     #[error(
         "{} lies on a filesystem without direct I/O; open it buffered, or move it to ext4, xfs or a block device",

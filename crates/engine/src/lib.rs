@@ -20,7 +20,7 @@
 //! | `engine` | settings, the devices in use |
 //! | `device` | scheduler, lock, driver thread |
 //! | `file` | opening, blocking and asynchronous requests |
-//! | `pending`, `completion`, `batch` | how requests end, and begin together |
+//! | `pending`, `completion`, `batch`, `ticket` | how requests end, and begin together |
 //! | `error`, `statistics`, `ioprio` | what their names say |
 //! | [`arena`] | memory for buffers |
 //! | `backend` | io_uring, Linux AIO, thread pool, simulated |
@@ -45,6 +45,7 @@ mod statistics;
 mod sys;
 #[cfg(test)]
 mod tests;
+mod ticket;
 
 pub use arena::Arena;
 pub use backend::{BackendChoice, BackendError, BackendKind, BackendReport};
@@ -67,6 +68,7 @@ pub use statistics::{
     TagStatistics, TimeAtCount,
 };
 pub use sys::buffers::{Buffer, IoBuf, IoBufMut};
+pub use ticket::Ticket;
 
 // The program in README.md must compile.
 #[cfg(doctest)]

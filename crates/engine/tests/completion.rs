@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PAGE, block_on, folder, numbered, open};
+use common::{Held, PAGE, block_on, folder, numbered, open};
 use iolane::{Batch, Cause, Engine, File, Level, Pending};
 use std::sync::mpsc;
 use tempfile::TempDir;
@@ -156,4 +156,61 @@ fn a_refused_callback_that_panics_keeps_no_result_from_others() {
     let dropping = std::panic::AssertUnwindSafe(|| drop(batch));
     assert!(std::panic::catch_unwind(dropping).is_err());
     assert!(pending.is_done());
+}
+
+#[test]
+fn a_ticket_promotes_and_withdraws_a_request_with_a_callback() {
+    let folder = folder();
+    let path = numbered(&folder, 8);
+    let engine = iolane::Engine::builder()
+        .configure(|_, config| {
+            config.window = iolane::WindowConfig::Fixed(1);
+            config.transfer_members_max = 1;
+        })
+        .policy(iolane::Policy::Noop)
+        .build()
+        .unwrap();
+    let file = open(&engine, &path, false);
+    let held = Held::hold(&file);
+    let (sender, receiver) = mpsc::channel();
+    let mut batch = file.device().batch();
+    assert!(batch.ticket().is_none());
+    let mut tickets = Vec::new();
+    for page in 0..4 {
+        let sender = sender.clone();
+        let then = move |_| sender.send(page).unwrap();
+        let at = page * PAGE as u64;
+        batch
+            .read_then(&file, vec![0; PAGE], at, Level::Background, then)
+            .unwrap();
+        tickets.push(batch.ticket().unwrap());
+    }
+    let synced = sender.clone();
+    batch
+        .sync_then(
+            &file,
+            iolane::Operation::SyncData,
+            Level::Background,
+            move |done| {
+                done.result.unwrap();
+                synced.send(99).unwrap();
+            },
+        )
+        .unwrap();
+    drop(sender);
+    assert!(!tickets[2].promote(Level::Normal), "it is not submitted");
+    batch.submit();
+    assert!(tickets[2].cancel());
+    assert!(!tickets[2].cancel(), "it is gone");
+    assert!(tickets[3].promote(Level::Foreground));
+    drop(held);
+    let mut done: Vec<u64> = receiver.iter().collect();
+    done.sort_unstable();
+    assert_eq!(done, [0, 1, 3, 99]);
+    assert!(!tickets[3].promote(Level::Critical), "it has completed");
+    let mut batch = file.device().batch();
+    let pending = batch.read(&file, vec![0; PAGE], 0, Level::Normal).unwrap();
+    assert!(batch.ticket().is_none(), "a pending one is its own");
+    drop(batch);
+    assert!(pending.wait().result.is_err());
 }

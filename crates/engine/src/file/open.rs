@@ -6,6 +6,7 @@ use crate::device::{InodeKey, identify};
 use crate::engine::EngineShared;
 use crate::error::OpenError;
 use crate::sys::statx::{DirectAlign, direct_align};
+use crate::sys::syscalls::status_flags;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -165,6 +166,34 @@ impl EngineShared {
         };
         #[cfg(not(feature = "simulated"))]
         let opened = open_kernel(path, options)?;
+        self.file_of(opened, path, options)
+    }
+
+    pub(crate) fn adopt_file(&self, file: fs::File, path: &Path) -> Result<File, OpenError> {
+        let flags = status_flags(&file).map_err(|source| OpenError::Open {
+            path: path.to_owned(),
+            source,
+        })?;
+        let access = flags & libc::O_ACCMODE;
+        let mut options = OpenOptions::new();
+        options
+            .read(access != libc::O_WRONLY)
+            .write(access != libc::O_RDONLY)
+            .direct(flags & libc::O_DIRECT != 0)
+            .data_sync(flags & libc::O_DSYNC != 0);
+        if options.write && flags & libc::O_APPEND != 0 {
+            let path = path.to_owned();
+            return Err(OpenError::Append { path });
+        }
+        self.file_of(examine(file, path, options.direct)?, path, &options)
+    }
+
+    fn file_of(
+        &self,
+        opened: Opened,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<File, OpenError> {
         let device = self.device(opened.info, path)?;
         options.extend(&opened.handle, path)?;
         let inode = crate::completion::lock(&device.inodes).get(opened.key);
@@ -191,7 +220,11 @@ fn open_kernel(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> 
     if let Ok(metadata) = fs::metadata(path) {
         check_type(path, &metadata)?;
     }
-    let file = options.open(path)?;
+    examine(options.open(path)?, path, options.direct)
+}
+
+/// What an open file is, and what it needs.
+fn examine(file: fs::File, path: &Path, direct: bool) -> Result<Opened, OpenError> {
     let metadata = file.metadata().map_err(|source| OpenError::Open {
         path: path.to_owned(),
         source,
@@ -209,13 +242,13 @@ fn open_kernel(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> 
         }
     };
     let info = identify(key.dev);
-    let align = if options.direct {
+    let align = if direct {
         alignment(&file, path, info.logical_block_bytes)?
     } else {
         Alignment::ANY
     };
     // The kernel takes them past the page cache only.
-    let atomic = options.direct.then(|| AtomicWriteUnit::of(&file)).flatten();
+    let atomic = direct.then(|| AtomicWriteUnit::of(&file)).flatten();
     Ok(Opened {
         handle: Handle::Kernel { file, block_device },
         key,

@@ -57,6 +57,16 @@ pub(crate) fn write_atomic_at(file: &File, data: &[u8], offset: u64) -> io::Resu
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
+/// How a file is open: `O_DIRECT`, access and the like (`fcntl(2)`, `F_GETFL`).
+pub(crate) fn status_flags(file: &File) -> io::Result<i32> {
+    // SAFETY: the descriptor is open, and no memory is passed.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    match flags {
+        -1 => Err(io::Error::last_os_error()),
+        flags => Ok(flags),
+    }
+}
+
 /// Sets the I/O priority of the calling thread; 0 for none.
 pub(crate) fn set_thread_ioprio(ioprio: u16) -> io::Result<()> {
     // SAFETY: no memory is passed.
