@@ -11,7 +11,7 @@ PARTS ?=
 PEERS ?= commit get load scan range update oltp memory
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test kernel-test kernel-measure campaign sanitize bench peers peers-test peers-lint lint doc
+.PHONY: help build install-lib demo test c-test kernel-test kernel-measure campaign sanitize bench peers peers-test peers-lint lint doc
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -19,14 +19,26 @@ help: ## This list
 build: ## The program: target/release/iolane
 	$(CARGO) build --locked --release --package iolane-cli
 
+# As GNU's; packages set DESTDIR.
+PREFIX ?= /usr/local
+DESTDIR ?=
+LIBDIR ?= $(PREFIX)/lib
+
+install-lib: ## libiolane for C, below PREFIX, DESTDIR before it
+	$(CARGO) build --locked --release --package iolane-capi
+	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' scripts/install-lib target/release
+
 demo: build ## What priorities gain for a table, on your disk and on a cloud volume: 90 s, writes iolane-demo.html
 	target/release/iolane demo $(DEMO_ARGUMENTS)
 
 test: ## All tests, system tests included; those that the machine does not allow say so
 	@status=0; set -x; \
 	$(CARGO) test --locked --workspace --no-fail-fast $(TEST_ARGUMENTS) || status=1; \
-	$(if $(filter-out -- --show-output,$(TEST_ARGUMENTS)),,scripts/kernel-test || status=1;) \
+	$(if $(filter-out -- --show-output,$(TEST_ARGUMENTS)),,scripts/c-test || status=1; scripts/kernel-test || status=1;) \
 	exit $$status
+
+c-test: ## Examples and tests in C: plain, static, under AddressSanitizer and valgrind; part of make test
+	scripts/c-test
 
 kernel-test: ## Tests of the kernel module in a virtual machine (qemu): some minutes
 	scripts/kernel-test

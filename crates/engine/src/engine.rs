@@ -46,16 +46,22 @@ struct Devices {
 }
 
 impl EngineShared {
+    /// In a child process, nothing is opened.
+    pub(crate) fn check_process(&self, path: &Path) -> Result<(), OpenError> {
+        match self.process.is_this() {
+            true => Ok(()),
+            false => Err(OpenError::Forked {
+                path: path.to_owned(),
+            }),
+        }
+    }
+
     /// The device that `info` describes, new on first use.
     pub(crate) fn device(
         &self,
         info: DeviceInfo,
         path: &Path,
     ) -> Result<Arc<DeviceShared>, OpenError> {
-        if !self.process.is_this() {
-            let path = path.to_owned();
-            return Err(OpenError::Forked { path });
-        }
         let mut devices = lock(&self.devices);
         if devices.closed {
             let path = path.to_owned();

@@ -68,6 +68,7 @@ pub use statistics::{
     TagStatistics, TimeAtCount,
 };
 pub use sys::buffers::{Buffer, IoBuf, IoBufMut};
+pub use sys::fork::Process;
 pub use ticket::Ticket;
 
 // The program in README.md must compile.

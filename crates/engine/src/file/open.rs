@@ -155,6 +155,7 @@ impl OpenOptions {
 
 impl EngineShared {
     pub(crate) fn open_file(&self, path: &Path, options: &OpenOptions) -> Result<File, OpenError> {
+        self.check_process(path)?;
         if !options.read && !options.write {
             let path = path.to_owned();
             return Err(OpenError::NoAccess { path });
@@ -170,6 +171,7 @@ impl EngineShared {
     }
 
     pub(crate) fn adopt_file(&self, file: fs::File, path: &Path) -> Result<File, OpenError> {
+        self.check_process(path)?;
         let flags = status_flags(&file).map_err(|source| OpenError::Open {
             path: path.to_owned(),
             source,

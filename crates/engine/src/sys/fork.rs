@@ -15,9 +15,15 @@ extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The process in which something was made.
+/// The process in which something was made: for what stands on an
+/// [`Engine`](crate::Engine), and has locks or threads of its own.
+///
+/// ```
+/// let made_in = iolane::Process::this();
+/// assert!(made_in.is_this()); // not in a child that fork(2) makes later
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process(u32);
+pub struct Process(u32);
 
 impl Process {
     /// This one. From now on its children are told apart.
