@@ -24,8 +24,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= $(PREFIX)/lib
 
-install-lib: ## libiolane for C, below PREFIX, DESTDIR before it
-	$(CARGO) build --locked --release --package iolane-capi
+install-lib: ## libiolane and libiolane-aio for C, below PREFIX, DESTDIR before it
+	$(CARGO) build --locked --release --package iolane-capi --package iolane-aio
 	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' scripts/install-lib target/release
 
 demo: build ## What priorities gain for a table, on your disk and on a cloud volume: 90 s, writes iolane-demo.html
