@@ -11,7 +11,7 @@ PARTS ?=
 PEERS ?= commit get load scan range update oltp memory
 
 .DEFAULT_GOAL := help
-.PHONY: help build install-lib demo test c-test kernel-test kernel-measure campaign sanitize bench peers peers-test peers-lint lint doc
+.PHONY: help build install-lib demo test c-test kernel-test kernel-measure campaign sanitize bench peers peers-test peers-lint lint package doc
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -92,6 +92,9 @@ lint: ## Format, clippy, documentation and house rules, each without a warning
 	$(CARGO) check --locked --package iolane-store --features shuttle --lib --profile test
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 	scripts/tidy
+
+package: ## Crates as a registry would get them, each library built from its own: target/package
+	$(CARGO) package --locked $(addprefix --package ,iolane-sched iolane-disk iolane iolane-store iolane-capi iolane-aio)
 
 doc: ## API documentation: target/doc/iolane/index.html
 	$(CARGO) doc --locked --workspace --no-deps
