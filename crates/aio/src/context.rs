@@ -1,12 +1,14 @@
 //! What `io_setup` makes: outstanding requests, and the events of those that
 //! have completed.
 
+use crate::direct::Direct;
 use crate::parts::Parts;
+use crate::submit::errno_of;
 use crate::sys::abi::{Errno, IoEvent, Iocb};
 use crate::sys::descriptor::Event;
 use crate::sys::ring::Ring;
 use crate::sys::wait;
-use iolane::Ticket;
+use iolane::{Leave, Ticket};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +28,7 @@ pub(crate) struct Context {
     changes: AtomicU32,
     /// The last request of a destroyed context has completed.
     drained: Condvar,
+    pub direct: Direct,
 }
 
 struct State {
@@ -45,6 +48,8 @@ struct Outstanding {
     event: Option<Arc<Event>>,
     parts: Parts,
     tickets: Vec<Ticket>,
+    /// Of one that went to the kernel at once.
+    leave: Option<Leave>,
 }
 
 /// How long to sleep, and with which signals.
@@ -69,6 +74,7 @@ impl Context {
             taking: Mutex::new(()),
             changes: AtomicU32::new(0),
             drained: Condvar::new(),
+            direct: Direct::default(),
         }
     }
 
@@ -101,6 +107,7 @@ impl Context {
             event,
             parts,
             tickets: Vec::new(),
+            leave: None,
         };
         let number = match state.free.pop() {
             Some(number) => {
@@ -124,6 +131,31 @@ impl Context {
                 request.tickets.push(ticket);
             }
         }
+    }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// It goes to the kernel at once.
+    pub(crate) fn carry(&self, number: u32, leave: Leave) {
+        if let Some(request) = &mut self.lock().requests[number as usize] {
+            request.leave = Some(leave);
+        }
+    }
+
+    /// The kernel is done with it: bytes or a negative errno.
+    pub(crate) fn carried(&self, number: u32, result: i64) {
+        let leave = match &mut self.lock().requests[number as usize] {
+            Some(request) => request.leave.take(),
+            None => None,
+        };
+        let result = u32::try_from(result).map_err(|_| -result as i32);
+        let Some(leave) = leave else {
+            return;
+        };
+        let result = leave.finish(result).map_err(|error| errno_of(&error));
+        self.part_done(number, 0, result);
     }
 
     /// It was not submitted after all.
@@ -315,6 +347,8 @@ impl Context {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        drop(state);
+        self.direct.destroy();
     }
 }
 

@@ -8,12 +8,14 @@
 //! | `level` | which level an `aio_reqprio` stands for |
 //! | `files` | descriptors of the program, as files of the engine |
 //! | `context` | what `io_setup` makes: outstanding requests, and their events |
+//! | `direct` | requests that go to the kernel at once |
 //! | `submit` | control blocks into requests |
 //! | `parts` | requests that are carried out in several pieces |
 //! | `sys` | the functions, the event ring, and all other unsafe code |
 #![deny(unsafe_code)]
 
 mod context;
+mod direct;
 mod files;
 mod level;
 mod parts;

@@ -1,6 +1,7 @@
 //! Control blocks into requests of the engine.
 
 use crate::context::Context;
+use crate::direct::{Departure, depart};
 use crate::level;
 use crate::parts::Parts;
 use crate::sys::abi::{
@@ -30,6 +31,7 @@ pub(crate) struct Submission<'a> {
     context: &'a Arc<Context>,
     batch: Option<(Device, Batch)>,
     tickets: Vec<(u32, Ticket)>,
+    departures: Vec<Departure>,
 }
 
 /// What a request is, once it was checked.
@@ -47,6 +49,7 @@ impl<'a> Submission<'a> {
             context,
             batch: None,
             tickets: Vec::new(),
+            departures: Vec::new(),
         }
     }
 
@@ -80,7 +83,37 @@ impl<'a> Submission<'a> {
             self.context.empty(number);
             return Ok(());
         }
+        if self.add_direct(number, &plan, iocb)? {
+            return Ok(());
+        }
         self.add_pieces(number, &plan)
+    }
+
+    /// Direct transfers in one piece go to the kernel at once, if the scheduler
+    /// lets them (buffered ones would block there). Returns whether this does.
+    fn add_direct(&mut self, number: u32, plan: &Plan, iocb: &Iocb) -> Result<bool, Errno> {
+        let [(memory, offset)] = plan.pieces[..] else {
+            return Ok(false);
+        };
+        if !plan.file.is_direct() || self.context.direct.kernel(self.context).is_none() {
+            return Ok(false);
+        }
+        let leave = plan
+            .file
+            .leave_at(plan.operation, memory.place(), offset, plan.level);
+        match leave {
+            Ok(Some(leave)) => {
+                let iocb = *iocb;
+                self.departures.push(Departure {
+                    number,
+                    leave,
+                    iocb,
+                });
+                Ok(true)
+            }
+            // What is wrong with it the longer way says.
+            Ok(None) | Err(_) => Ok(false),
+        }
     }
 
     fn add_pieces(&mut self, number: u32, plan: &Plan) -> Result<(), Errno> {
@@ -153,7 +186,15 @@ impl<'a> Submission<'a> {
     }
 
     fn flush(&mut self) {
-        self.context.hold(self.tickets.drain(..));
+        // First: what has leave to go is in others' way until it goes.
+        if !self.departures.is_empty()
+            && let Some(kernel) = self.context.direct.kernel(self.context)
+        {
+            depart(self.context, kernel, &mut self.departures);
+        }
+        if !self.tickets.is_empty() {
+            self.context.hold(self.tickets.drain(..));
+        }
         if let Some((_, batch)) = self.batch.take() {
             batch.submit();
         }
@@ -163,9 +204,7 @@ impl<'a> Submission<'a> {
 impl Drop for Submission<'_> {
     /// Submits what was added.
     fn drop(&mut self) {
-        if self.batch.is_some() {
-            self.flush();
-        }
+        self.flush();
     }
 }
 
@@ -226,7 +265,7 @@ fn completed<B>(context: &Context, number: u32, part: usize, completion: Complet
 }
 
 /// What the kernel would say.
-fn errno_of(error: &iolane::Error) -> Errno {
+pub(crate) fn errno_of(error: &iolane::Error) -> Errno {
     Errno(match error.cause() {
         Cause::Kernel(_) | Cause::Poisoned(_) => error.os_error().unwrap_or(libc::EIO),
         Cause::Misaligned { .. } | Cause::TooLong { .. } | Cause::BeyondEnd => libc::EINVAL,

@@ -54,7 +54,7 @@ pub use completion::Completion;
 pub use device::{Device, DeviceInfo, Registered};
 pub use engine::{Engine, EngineBuilder};
 pub use error::{Alignee, Cause, Error, OpenError, Operation, SubmitError};
-pub use file::{Alignment, AtomicWriteUnit, File, OpenOptions};
+pub use file::{Alignment, AtomicWriteUnit, File, Leave, OpenOptions};
 pub use iolane_sched::{
     Config, ConfigError, Deadline, Level, LevelConfig, Policy, REQUEST_BYTES_MAX, RateLimit,
     RateUnit, Snapshot, WindowConfig, WindowState, WriteCache,

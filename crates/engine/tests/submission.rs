@@ -198,3 +198,41 @@ fn files_on_one_disk_share_a_device_and_others_do_not() {
     assert!(three.device().info().name.starts_with("anonymous-"));
     assert_eq!(engine.devices().len(), 2);
 }
+
+#[test]
+fn leave_is_given_to_what_may_go_and_counts_until_it_has_finished() {
+    let folder = folder();
+    let path = numbered(&folder, 8);
+    let engine = Engine::builder()
+        .policy(Policy::Noop)
+        .configure(|_, config| config.window = iolane::WindowConfig::Fixed(2))
+        .build()
+        .unwrap();
+    let file = open(&engine, &path, false);
+    let memory = vec![0; PAGE];
+    let leave = |operation, page: u64| {
+        let offset = page * PAGE as u64;
+        file.leave(operation, &memory, offset, Level::Normal)
+            .unwrap()
+    };
+    let first = leave(Operation::Read, 0).unwrap();
+    assert!(
+        leave(Operation::Write, 0).is_none(),
+        "it overlaps the first"
+    );
+    let second = leave(Operation::Write, 1).unwrap();
+    assert!(leave(Operation::Read, 2).is_none(), "the window is full");
+    assert_eq!(file.device().outstanding().in_flight.count(), 2);
+    assert_eq!(first.finish(Ok(100)).unwrap(), 100);
+    let error = second.finish(Err(libc::EIO)).unwrap_err();
+    assert_eq!(error.os_error(), Some(libc::EIO));
+    assert_eq!(error.offset(), PAGE as u64);
+    drop(leave(Operation::Read, 2).unwrap());
+    let statistics = file.device().statistics();
+    let normal = &statistics.levels[Level::Normal.index()];
+    assert_eq!((normal.read.requests, normal.read.errors), (2, 1));
+    assert_eq!((normal.write.requests, normal.write.errors), (1, 1));
+    assert_eq!(file.device().outstanding().all.count(), 0);
+    let bad = file.leave(Operation::Read, &memory, u64::MAX, Level::Normal);
+    assert!(bad.is_err());
+}

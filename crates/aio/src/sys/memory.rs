@@ -54,6 +54,11 @@ impl Memory {
         (first, Some(rest))
     }
 
+    /// Address and length.
+    pub(crate) fn place(self) -> (usize, usize) {
+        (self.start.expose_provenance(), self.length)
+    }
+
     /// The buffer of a control block.
     pub(crate) fn of(iocb: &Iocb) -> Result<Memory, Errno> {
         let length = usize::try_from(iocb.nbytes).map_err(|_| Errno(libc::EINVAL))?;

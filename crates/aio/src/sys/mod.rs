@@ -3,6 +3,7 @@
 pub mod abi;
 pub(crate) mod descriptor;
 pub mod exports;
+pub(crate) mod kernel;
 pub(crate) mod memory;
 pub(crate) mod ring;
 pub(crate) mod runtime;

@@ -38,6 +38,8 @@
 
 static const char *folder;
 static char *memory;
+/* O_DIRECT, the second time. */
+static int extra_flags;
 
 static int new_file(const char *name, int flags)
 {
@@ -45,7 +47,7 @@ static int new_file(const char *name, int flags)
 	int descriptor;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	descriptor = open(path, O_RDWR | O_CREAT | flags, 0600);
+	descriptor = open(path, O_RDWR | O_CREAT | flags | extra_flags, 0600);
 	expect(descriptor >= 0);
 	return descriptor;
 }
@@ -292,6 +294,7 @@ static void queue_functions(void)
 	io_context_t context;
 	struct iocb iocb, *list[1] = { &iocb };
 
+	called = 0;
 	memset(&context, 0xff, sizeof(context));
 	expect(io_queue_init(0, &context) == -EINVAL);
 	expect(io_queue_init(1, &context) == 0);
@@ -431,7 +434,7 @@ static void priorities(io_context_t context)
 static void *submit_many(void *argument)
 {
 	io_context_t context = argument;
-	char own[PAGE];
+	char own[PAGE] __attribute__((aligned(PAGE)));
 	int file = new_file("threads", 0), at;
 
 	for (at = 0; at < 300; at++) {
@@ -534,6 +537,31 @@ static void only_iolane(io_context_t context)
 	close(file);
 }
 
+static void whole_pages(io_context_t context)
+{
+	waits(context);
+	masked_wait(context);
+	event_descriptors(context);
+	queue_functions();
+	closed_descriptors(context);
+	locks_stay(context);
+	children(context);
+	priorities(context);
+	threads();
+}
+
+static int has_direct(void)
+{
+	char path[4096];
+	int descriptor;
+
+	snprintf(path, sizeof(path), "%s/direct", folder);
+	descriptor = open(path, O_RDWR | O_CREAT | O_DIRECT, 0600);
+	if (descriptor >= 0)
+		close(descriptor);
+	return descriptor >= 0;
+}
+
 int main(int argc, char **argv)
 {
 	io_context_t context = NULL;
@@ -546,18 +574,16 @@ int main(int argc, char **argv)
 	expect(io_setup(PAGES, &context) == 0);
 	transfers(context);
 	mistakes(context);
-	waits(context);
 	signals(context);
-	masked_wait(context);
-	event_descriptors(context);
-	queue_functions();
-	closed_descriptors(context);
-	locks_stay(context);
-	children(context);
-	priorities(context);
-	threads();
+	whole_pages(context);
 	if (argc > 2)
 		only_iolane(context);
+	if (has_direct()) {
+		extra_flags = O_DIRECT;
+		whole_pages(context);
+		if (argc > 2)
+			only_iolane(context);
+	}
 	expect(io_destroy(context) == 0);
 	expect(io_destroy(context) == -EINVAL);
 	free(memory);

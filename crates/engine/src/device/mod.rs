@@ -157,6 +157,9 @@ impl DeviceShared {
 
     /// The end of the fast path: lets go what became possible.
     pub(crate) fn finish_started(&self, started: &Started, result: Result<u32, ()>) {
+        if self.is_orphaned() {
+            return; // It began in the parent.
+        }
         let now_ns = now_ns();
         let done = Done {
             submitted_ns: started.now_ns,

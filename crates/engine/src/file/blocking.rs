@@ -130,7 +130,7 @@ impl FileShared {
         .map(|_| ())
     }
 
-    fn start(
+    pub(super) fn start(
         &self,
         operation: Operation,
         request: Request,
@@ -146,7 +146,7 @@ impl FileShared {
         self.device.start(request, tag).map_err(refused)
     }
 
-    fn finish(
+    pub(super) fn finish(
         &self,
         started: Started,
         operation: Operation,

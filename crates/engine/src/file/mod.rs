@@ -6,15 +6,18 @@
 //! | `handle` | what stands behind an open file |
 //! | `blocking` | calls that wait: the fast path |
 //! | `asynchronous` | owned buffers: `Pending`, callbacks |
+//! | `leave` | requests that their caller carries itself |
 //! | `atomic` | writes that arrive whole or not at all |
 
 mod asynchronous;
 mod atomic;
 mod blocking;
 mod handle;
+mod leave;
 mod open;
 
 pub use atomic::AtomicWriteUnit;
+pub use leave::Leave;
 pub use open::OpenOptions;
 
 pub(crate) use asynchronous::{Prepared, prepare};
