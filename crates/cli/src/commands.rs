@@ -10,7 +10,7 @@ use crate::bench::store::{self as store_bench, StoreBench};
 use crate::bench::sweep::{self, Sweep};
 use crate::demo::{self, Demo};
 use crate::disk::verify::{self, Verify};
-use crate::disk::{describe, serve};
+use crate::disk::{cut, describe, serve};
 use crate::figures::{self, Figures};
 use crate::store::{create, drop, dump, load, scan, upkeep};
 
@@ -29,6 +29,7 @@ pub fn all() -> Vec<BenchCommand> {
         app::disk_action(describe::LIST, describe::LIST_ABOUT, describe::list),
         app::disk_action(describe::SHOW, describe::SHOW_ABOUT, describe::show),
         app::disk_action(serve::NAME, serve::ABOUT, serve::serve),
+        app::disk_action(cut::NAME, cut::ABOUT, cut::cut),
         app::disk::<Verify>(verify::measure),
         app::store_action(create::NAME, create::ABOUT, create::create),
         app::store_action(load::NAME, load::ABOUT, load::load),

@@ -81,10 +81,21 @@ pub struct ServeArgs {
     pub durable: bool,
     /// Faults to inject, such as eio=1e-4,torn=4k:1e-3,seed=7
     ///
-    /// Those written with :power-cut, such as lost=0.5:power-cut, show when the server ends: its end
-    /// is then a power cut. docs/disks.md has all.
+    /// Those written with :power-cut, such as lost=0.5:power-cut, show when the power is cut: when the
+    /// server ends, or by iolane disk cut. docs/disks.md has all.
     #[arg(long, value_name = "SPEC")]
     pub faults: Option<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(group = ArgGroup::new("served").args(["mount", "socket"]).required(true))]
+pub struct CutArgs {
+    /// Directory on which the disk is mounted: what iolane disk serve has as --mount
+    #[arg(long, value_name = "DIR")]
+    pub mount: Option<PathBuf>,
+    /// Socket on which the disk answers: what iolane disk serve has as --nbd
+    #[arg(long, value_name = "SOCKET")]
+    pub socket: Option<PathBuf>,
 }
 
 /// Ways to a served disk.

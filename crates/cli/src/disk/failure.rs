@@ -86,6 +86,21 @@ pub fn nbd(error: &NbdError) -> Failure {
     Failure::setup(error.to_string(), remedy)
 }
 
+/// Of a disk that is said to be served there.
+pub fn cut(place: &Path, error: &io::Error) -> Failure {
+    let message = format!(
+        "the power of the disk at {} cannot be cut: {error}",
+        place.display()
+    );
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied => "Run as the user who serves it.",
+        _ => {
+            "Name what iolane disk serve was given as --mount or --nbd; kill -USR1 to that process does the same."
+        }
+    };
+    Failure::setup(message, remedy)
+}
+
 /// What losetup said.
 pub fn no_loop_device(said: &str) -> Failure {
     Failure::setup(

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `describe` | which disks there are: `list`, `show` |
 //! | `serve` | one of them, until it is told to end |
+//! | `cut` | cuts the power of what is served |
 //! | `verify` | whether the time of what is served is the model's |
 //! | `volume` | one with a file system, for one run |
 //! | `in_process` | one in memory, for one run |
@@ -11,6 +12,7 @@
 //! | `loop_device` | losetup(8) |
 //! | `failure` | what can go wrong, with its remedy |
 
+pub mod cut;
 pub mod describe;
 mod failure;
 mod in_process;

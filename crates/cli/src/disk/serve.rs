@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -13,9 +14,10 @@ use iolane_disk::served::fuse::{self, Fuse};
 use iolane_disk::served::nbd::{EXPORT_NAME, Nbd};
 use iolane_disk::served::{Lead, Server, ServerOptions, usual_latency_ns};
 use iolane_disk::{Medium, Model};
+use signal_hook::consts::SIGUSR1;
 
 use super::lead::{self, Way};
-use super::{describe, failure, loop_device};
+use super::{cut, describe, failure, loop_device};
 use crate::args::disk::ServeArgs;
 use crate::error::Failure;
 use crate::output::stdout::Stdout;
@@ -32,12 +34,15 @@ pub const FILE_NAME: &str = "disk";
 const NAP: Duration = Duration::from_millis(20);
 
 /// Serves until a signal comes or the mount is taken away; gives the
-/// statistics.
+/// statistics. The end is a power cut, and SIGUSR1 is one before it.
 ///
 /// # Errors
 /// What cannot be set up. Nothing is left behind then.
 pub fn serve(arguments: ServeArgs, session: &Session) -> Result<String, Failure> {
     let faults = arguments.faults.as_deref().map(faults).transpose()?;
+    let is_asked_to_cut = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGUSR1, Arc::clone(&is_asked_to_cut))
+        .map_err(|error| failure::machine(&error))?;
     let description = describe::find(&arguments.model.model)?;
     let model = describe::build(&description, &arguments.model)?;
     let usual_latency_ns = usual_latency_ns(describe::build(&description, &arguments.model)?);
@@ -59,7 +64,11 @@ pub fn serve(arguments: ServeArgs, session: &Session) -> Result<String, Failure>
         faults: faults.clone(),
         ..ServerOptions::default()
     };
-    let served = set_up_and_serve(&arguments, model, medium, options, session);
+    let asked = Asked {
+        arguments: &arguments,
+        to_cut: &is_asked_to_cut,
+    };
+    let served = set_up_and_serve(asked, model, medium, options, session);
     let (ended, server) = served.inspect_err(|_| {
         // Nothing was served: no file is left that was not there.
         if is_new {
@@ -75,22 +84,29 @@ pub fn serve(arguments: ServeArgs, session: &Session) -> Result<String, Failure>
     })?;
     session.progress.say(ended);
     let mut text = summary(&server, faults.as_deref());
-    if cut_bytes > 0 {
-        text.push_str(&format!(
-            "the power cut took {cut_bytes} bytes that no flush had made durable\n"
-        ));
+    if faults.is_some() {
+        text.push_str(&cut::took(cut_bytes));
     }
     Ok(text)
 }
 
+/// What a user wants.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    arguments: &'a ServeArgs,
+    /// Raised by SIGUSR1.
+    to_cut: &'a AtomicBool,
+}
+
 /// Fails only while nothing is served yet.
 fn set_up_and_serve(
-    arguments: &ServeArgs,
+    asked: Asked<'_>,
     model: Box<dyn Model>,
     medium: Arc<dyn Medium>,
     mut options: ServerOptions,
     session: &Session,
 ) -> Result<(&'static str, Arc<Server>), Failure> {
+    let arguments = asked.arguments;
     // Before its transport is measured, too: that mounts a disk.
     let _survivor = match &arguments.mount {
         Some(directory) => {
@@ -103,7 +119,7 @@ fn set_up_and_serve(
     let server =
         Server::start(model, medium, &options).map_err(|error| failure::machine(&error))?;
     let server = Arc::new(server);
-    let ended = serve_on(arguments, &server, session)?;
+    let ended = serve_on(asked, &server, session)?;
     Ok((ended, server))
 }
 
@@ -171,10 +187,11 @@ fn clear_stale(directory: &Path, session: &Session) -> Result<(), Failure> {
 
 /// Opens the ways to the disk, and waits for the end. Gives its reason.
 fn serve_on(
-    arguments: &ServeArgs,
+    asked: Asked<'_>,
     server: &Arc<Server>,
     session: &Session,
 ) -> Result<&'static str, Failure> {
+    let arguments = asked.arguments;
     let fuse = match &arguments.mount {
         Some(directory) => Some(
             Fuse::mount(directory, FILE_NAME, Arc::clone(server))
@@ -194,13 +211,29 @@ fn serve_on(
     let _remove = nbd
         .as_ref()
         .map(|nbd| session.cleanups.register(nbd.remover()));
+    // The first thing at the end, before any way to the disk is taken away. What
+    // comes of it is asked for later.
+    let own = Arc::clone(server);
+    let _cut = session.cleanups.register(move || {
+        let _ = own.power_cut();
+    });
     announce(server, fuse.as_ref(), nbd.as_ref(), session)?;
+    let mut had_power = true;
     loop {
         if session.stop.is_raised() {
             return Ok("told to end");
         }
         if fuse.as_ref().is_some_and(Fuse::has_ended) {
             return Ok("the mount was taken away");
+        }
+        if asked.to_cut.swap(false, Ordering::Relaxed)
+            && let Err(error) = server.power_cut()
+        {
+            session.warn(format!("the power cut is not complete: {error}"));
+        }
+        if std::mem::replace(&mut had_power, server.has_power()) && !had_power {
+            let said = "the power was cut: all requests fail until the disk is served again";
+            session.progress.say(said);
         }
         thread::sleep(NAP);
     }
@@ -252,6 +285,12 @@ fn summary(server: &Server, faults: Option<&Faults>) -> String {
         statistics.flushes,
         statistics.errors
     );
+    if statistics.without_power > 0 {
+        text.push_str(&format!(
+            "; {} more failed without power",
+            statistics.without_power
+        ));
+    }
     if let Some(mean_ns) = statistics.model_latency_mean_ns() {
         text.push_str(&format!(
             "; mean latency by model {}; late by {} (p50), {} (p99)",

@@ -1,6 +1,7 @@
 //! `iolane disk serve`: the built program, a real mount, a real loop device,
 //! real clients. What the machine does not allow is skipped and counted.
 
+mod cut;
 mod ended;
 mod refused;
 
@@ -101,7 +102,7 @@ impl Place {
         Serving {
             ready: line.trim().to_owned(),
             child: Some(child),
-            stdout: reading.join().unwrap(),
+            stdout: Some(reading.join().unwrap()),
         }
     }
 
@@ -157,7 +158,7 @@ fn cause_and_remedy(output: &Output) -> String {
 struct Serving {
     ready: String,
     child: Option<Child>,
-    stdout: BufReader<ChildStdout>,
+    stdout: Option<BufReader<ChildStdout>>,
 }
 
 impl Serving {
@@ -185,10 +186,17 @@ impl Serving {
 
     /// Gives how it ended, and what it said last.
     fn end(mut self) -> (ExitStatus, String) {
-        let mut child = self.child.take().unwrap();
+        // A pipe does not hold all that it may say of faults.
+        let mut stdout = self.stdout.take().unwrap();
+        let reading = thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).unwrap();
+            text
+        });
+        let child = self.child.as_mut().unwrap();
         let status = wait("the end of the server", || child.try_wait().unwrap());
-        let mut text = String::new();
-        self.stdout.read_to_string(&mut text).unwrap();
+        self.child = None;
+        let text = reading.join().unwrap();
         (status, text)
     }
 

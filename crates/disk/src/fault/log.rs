@@ -85,7 +85,7 @@ impl fmt::Display for Injected {
         }
         let later = |visible: &Visible| match visible {
             Visible::AtOnce => "",
-            Visible::AfterPowerCut => ", to be seen after a power cut",
+            Visible::AfterPowerCut => ", to be seen after a power cut that no flush precedes",
         };
         match &self.effect {
             Effect::Eio => write!(f, " failed with EIO"),

@@ -163,17 +163,18 @@ impl FaultyMedium {
     }
 
     /// Cuts the power: what torn and lost writes left in the disk's cache
-    /// only ([`Visible::AfterPowerCut`]) is gone. Returns how many bytes got
-    /// their old content back.
+    /// only ([`Visible::AfterPowerCut`]) is gone. Returns how many bytes of the
+    /// medium got their old content back. Operations under way may come before
+    /// or after it: who uses the medium sees to it that there are none.
     ///
     /// # Errors
-    /// The medium's.
+    /// The medium's. What is left to do is done by the next call.
     pub fn power_cut(&self) -> io::Result<u64> {
         let mut reverts = self.lock();
-        let mut bytes = 0;
-        while let Some((offset, old)) = reverts.old.pop() {
-            self.write_all(offset, &old)?;
-            bytes += old.len() as u64;
+        let bytes = reverts.covered_bytes();
+        while let Some((offset, old)) = reverts.old.last() {
+            self.write_all(*offset, old)?;
+            reverts.old.pop();
         }
         *reverts = Reverts::default();
         Ok(bytes)
@@ -283,6 +284,20 @@ impl Reverts {
         while self.bytes > REVERT_BYTES_MAX {
             self.bytes -= self.old.remove(0).1.len();
         }
+    }
+
+    /// Bytes of the medium, each of which may have been kept several times.
+    fn covered_bytes(&self) -> u64 {
+        let range = |(offset, old): &(u64, Vec<u8>)| (*offset, *offset + old.len() as u64);
+        let mut ranges: Vec<_> = self.old.iter().map(range).collect();
+        ranges.sort_unstable();
+        let mut counted_to = 0;
+        let new_bytes = ranges.into_iter().map(|(start, end)| {
+            let start = start.max(counted_to);
+            counted_to = counted_to.max(end);
+            end.saturating_sub(start)
+        });
+        new_bytes.sum()
     }
 
     /// Cuts `range` out of what is kept.

@@ -48,6 +48,12 @@
 //! run ahead of the clock by the lead: commands that come meanwhile begin at
 //! its time, a little late. Such models have moving heads or full buffers, and
 //! take milliseconds.
+//!
+//! # Its end
+//!
+//! A disk ends as by a power cut ([`Server::power_cut`]), also while it is used:
+//! from one moment on nothing is moved and nothing answered but errors, and
+//! only then is taken away what the plan's faults left in the disk's cache.
 
 pub mod backing;
 mod contents;
@@ -57,6 +63,7 @@ pub mod fuse;
 mod lead;
 mod lone_timer;
 pub mod nbd;
+mod power;
 mod queue;
 mod server;
 mod state;

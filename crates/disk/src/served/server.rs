@@ -8,6 +8,7 @@ use super::contents::Contents;
 use super::correction::Accounted;
 use super::expected::Taken;
 use super::lead::{Follows, Lead};
+use super::power::no_power;
 use super::queue::Queue;
 use super::state::{Answer, Look, Operation, State};
 use super::statistics::Statistics;
@@ -118,16 +119,20 @@ impl Default for ServerOptions {
 /// One disk. Shared by all transports; ends when dropped. Operations that are
 /// outstanding then are never answered: their [`Reply`] is dropped.
 pub struct Server {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     timing: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     state: Mutex<State>,
     /// Signalled when an operation was answered.
-    room: Condvar,
+    pub(super) room: Condvar,
+    /// Signalled after a power cut, when nothing is under way any more.
+    pub(super) quiet: Condvar,
     timer: Timer,
-    contents: Contents,
+    pub(super) contents: Contents,
+    /// By a power cut. Taken before the state.
+    pub(super) took_bytes: Mutex<u64>,
     size_bytes: u64,
     outstanding_max: usize,
     outstanding_bytes_max: u64,
@@ -153,8 +158,10 @@ impl Server {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(queue, options)),
             room: Condvar::new(),
+            quiet: Condvar::new(),
             timer: Timer::new()?,
             contents,
+            took_bytes: Mutex::default(),
             size_bytes,
             outstanding_max: options.outstanding_max.max(1),
             outstanding_bytes_max: options.outstanding_bytes_max,
@@ -181,7 +188,8 @@ impl Server {
     /// then.
     ///
     /// An operation beyond the end, empty, or longer than 1 GiB, is answered at once with
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput).
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput). After a
+    /// [power cut](Server::power_cut) all are, with `EIO`.
     pub fn submit(&self, request: Request<'_>, reply: Reply) {
         self.submit_for(None, request, reply);
     }
@@ -196,21 +204,15 @@ impl Server {
             return;
         }
         let from = (client, reply);
-        let tag = self.shared.enter(&request, arrived_ns, from);
+        let tag = match self.shared.enter(&request, arrived_ns, from) {
+            Ok(tag) => tag,
+            Err(reply) => return reply(Err(no_power())),
+        };
         let transferred = self.shared.contents.transfer(request);
         let mut state = self.shared.lock();
         state.finish_transfer(tag, transferred);
+        self.shared.tell_if_quiet(&state);
         self.shared.stay_for_answers(state);
-    }
-
-    /// Takes away what the plan's faults left in the disk's cache only, as a
-    /// power cut does, and says how many bytes that was. To be called when
-    /// nobody uses the disk any more.
-    ///
-    /// # Errors
-    /// The medium's.
-    pub fn power_cut(&self) -> io::Result<u64> {
-        self.shared.contents.power_cut()
     }
 
     /// Takes the statistics, and begins new ones.
@@ -292,7 +294,7 @@ impl Drop for Server {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -319,23 +321,29 @@ impl Shared {
         ))
     }
 
-    /// Gives an operation to the model.
+    /// Gives an operation to the model. Without power nothing is begun: its
+    /// reply comes back.
     fn enter(
         &self,
         request: &Request<'_>,
         arrived_ns: u64,
         from: (Option<Arc<dyn Client>>, Reply),
-    ) -> u32 {
+    ) -> Result<u32, Reply> {
         let (offset, length) = request.range();
         let mut state = self.lock();
-        while state.outstanding >= self.outstanding_max
-            || (state.outstanding > 0
-                && state.outstanding_bytes + u64::from(length) > self.outstanding_bytes_max)
+        while state.power.is_on()
+            && (state.outstanding >= self.outstanding_max
+                || (state.outstanding > 0
+                    && state.outstanding_bytes + u64::from(length) > self.outstanding_bytes_max))
         {
             state = self
                 .room
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
+        }
+        if !state.power.is_on() {
+            state.statistics.without_power += 1;
+            return Err(from.1);
         }
         let company = state.company(arrived_ns);
         let operation = Operation::new(request.kind(), length, (arrived_ns, company), from);
@@ -345,7 +353,7 @@ impl Shared {
         let durable = matches!(request, Request::Write { durable: true, .. });
         let tag = state.add(operation);
         state.give(tag, (offset, length), durable);
-        tag
+        Ok(tag)
     }
 
     /// What is due sooner than the timing thread can be woken is answered by
@@ -389,9 +397,10 @@ impl Shared {
 
     fn answer<'a>(
         &'a self,
-        state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, State>,
         answers: &mut Vec<Answer>,
     ) -> MutexGuard<'a, State> {
+        state.power.answering += 1;
         drop(state);
         let mut lateness = Vec::with_capacity(answers.len());
         let mut sent_ns = 0;
@@ -402,6 +411,8 @@ impl Shared {
         }
         self.room.notify_all();
         let mut state = self.lock();
+        state.power.answering -= 1;
+        self.tell_if_quiet(&state);
         state.sent_ns = sent_ns;
         state.active_ns = now_ns();
         for late in lateness {

@@ -9,6 +9,7 @@ use super::contents::Transferred;
 use super::correction::Correction;
 use super::expected::Taken;
 use super::lead::{Company, Follows, Lead};
+use super::power::Power;
 use super::queue::{Queue, Said};
 use super::server::{Client, Reply, ServerOptions};
 use super::statistics::Statistics;
@@ -61,6 +62,7 @@ pub(super) struct State {
     pub(super) taken: Vec<Taken>,
     taken_max: usize,
     pub(super) stopped: bool,
+    pub(super) power: Power,
 }
 
 struct KeptAwake {
@@ -171,6 +173,7 @@ impl State {
             taken: Vec::with_capacity(options.taken_max),
             taken_max: options.taken_max,
             stopped: false,
+            power: Power::default(),
         }
     }
 
@@ -207,6 +210,7 @@ impl State {
 
     pub(super) fn add(&mut self, operation: Operation) -> u32 {
         self.active_ns = operation.arrived_ns;
+        self.power.transferring += 1;
         self.outstanding += 1;
         self.outstanding_bytes += u64::from(operation.length);
         self.undecided_lengths[length_class(operation.length)] += 1;
@@ -253,10 +257,13 @@ impl State {
 
     /// The data have been moved. If the model was faster, the answer is due.
     pub(super) fn finish_transfer(&mut self, tag: u32, transferred: Transferred) {
+        self.power.transferring -= 1;
+        let is_on = self.power.is_on();
         let operation = self.operation(tag);
         operation.result = Some(transferred.result);
         operation.stall_ns = transferred.stall_ns;
-        if operation.overdue {
+        // After a power cut it is due to nobody.
+        if operation.overdue && is_on {
             let is_stalled = operation.stall_ns > 0;
             let send_ns = operation.send_ns.unwrap_or_default();
             self.due.push(Reverse((send_ns, tag)));
@@ -341,7 +348,11 @@ impl State {
         early_ns.into_iter().chain(until_ns).min()
     }
 
+    /// Nothing any more after a power cut.
     pub(super) fn take_due(&mut self, now_ns: u64, answers: &mut Vec<Answer>) {
+        if !self.power.is_on() {
+            return;
+        }
         let until_ns = now_ns + self.ahead_ns();
         self.queue.run_events(until_ns, &mut self.said);
         self.schedule();
@@ -357,6 +368,32 @@ impl State {
                 answers.push(self.remove(tag));
             }
         }
+    }
+
+    /// No answer is due from now on, whatever the model says.
+    pub(super) fn forget_due(&mut self) {
+        self.due.clear();
+        self.undecided_lengths.fill(0);
+    }
+
+    /// Everything that has no answer, once all of it has its data.
+    pub(super) fn take_unanswered(&mut self) -> Vec<Reply> {
+        self.free.clear();
+        self.outstanding = 0;
+        self.outstanding_bytes = 0;
+        let mut unanswered = Vec::new();
+        for slot in std::mem::take(&mut self.operations) {
+            let Slot::Outstanding(operation) = slot else {
+                continue;
+            };
+            self.statistics.without_power += 1;
+            if let Some(send_ns) = operation.send_ns {
+                let meant_ns = send_ns.saturating_sub(operation.arrived_ns);
+                self.statistics.take_back(operation.latency_ns, meant_ns);
+            }
+            unanswered.push(operation.reply);
+        }
+        unanswered
     }
 
     /// Adds a fault's delay to what is due. False where there is none.

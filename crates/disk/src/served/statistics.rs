@@ -13,6 +13,8 @@ pub struct Statistics {
     pub flushes: u64,
     /// Of all of these, those that ended with an error.
     pub errors: u64,
+    /// Requests that failed because the power was cut: none of the others.
+    pub without_power: u64,
     /// Those whose data came later than the model's answer: the backing file
     /// was slower than the disk.
     pub medium_late: u64,
@@ -35,6 +37,7 @@ impl Default for Statistics {
             writes: 0,
             flushes: 0,
             errors: 0,
+            without_power: 0,
             medium_late: 0,
             model_latency_sum_ns: 0,
             meant_sum_ns: 0,
@@ -59,6 +62,14 @@ impl Statistics {
     /// How much after its due time the answer went out, `quantile` 0 to 1.
     pub fn lateness_ns(&self, quantile: f64) -> u64 {
         self.lateness_ns.value_at_quantile(quantile)
+    }
+
+    /// What was noted of an operation that is never answered, if it was noted
+    /// since they were last taken.
+    pub(super) fn take_back(&mut self, model_latency_ns: u64, meant_ns: u64) {
+        let latencies = &mut self.model_latency_sum_ns;
+        *latencies = latencies.saturating_sub(u128::from(model_latency_ns));
+        self.meant_sum_ns = self.meant_sum_ns.saturating_sub(u128::from(meant_ns));
     }
 
     pub(super) fn record_lateness(&mut self, lateness_ns: u64) {

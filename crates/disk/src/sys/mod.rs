@@ -2,6 +2,7 @@
 
 mod awake;
 mod clock;
+mod cut;
 mod lock;
 mod mount;
 mod priority;
@@ -10,6 +11,7 @@ mod timer;
 
 pub use awake::Awake;
 pub use clock::now_ns;
+pub use cut::{POWER_CUT, cut_power};
 pub use lock::{Locking, lock_exclusively};
 pub use mount::{Unmount, unmount};
 pub use priority::go_first;

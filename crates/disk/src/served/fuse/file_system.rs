@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request as Asked, TimeOrNow,
-    WriteFlags,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs, ReplyWrite,
+    Request as Asked, TimeOrNow, WriteFlags,
 };
 
 use crate::served::server::{Request, Server};
-use crate::sys::go_first;
+use crate::sys::{POWER_CUT, go_first};
 
 /// The kernel asks for no more at once; its own limit
 /// (`fs.fuse.max_pages_limit`) is as much by default.
@@ -232,6 +232,28 @@ impl Filesystem for FileSystem {
             Err(error) => reply.error(errno(&error)),
         };
         self.server.submit(Request::Flush, Box::new(answer));
+    }
+
+    /// Cuts the power. Other threads read requests meanwhile.
+    fn ioctl(
+        &self,
+        _asked: &Asked,
+        ino: INodeNo,
+        _fh: FileHandle,
+        _flags: IoctlFlags,
+        command: u32,
+        _in_data: &[u8],
+        _out_size: u32,
+        reply: ReplyIoctl,
+    ) {
+        if (ino, command) != (DISK, POWER_CUT) {
+            reply.error(Errno::ENOTTY);
+            return;
+        }
+        match self.server.power_cut() {
+            Ok(bytes) => reply.ioctl(0, &bytes.to_ne_bytes()),
+            Err(error) => reply.error(errno(&error)),
+        }
     }
 
     fn readdir(

@@ -7,3 +7,5 @@ mod watch;
 
 pub use loop_devices::{accounted, loop_devices_on};
 pub use mount::{Fuse, MountError, take_away_by_force, unmount_stale};
+
+pub use crate::sys::cut_power;

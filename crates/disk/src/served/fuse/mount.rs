@@ -67,12 +67,23 @@ pub enum MountError {
     },
 }
 
-/// A mounted disk. Unmounted when dropped.
+/// A mounted disk. Unmounted when dropped: those who use it have a short while
+/// to let go of it, unless its power is cut; then they get errors.
 pub struct Fuse {
     _watch: Option<Watch>,
     session: Option<BackgroundSession>,
+    server: Arc<Server>,
+    place: Place,
+}
+
+/// Where a disk is mounted.
+#[derive(Clone)]
+struct Place {
     directory: PathBuf,
+    /// In it.
     file: PathBuf,
+    /// The kernel's number for its connection to the server.
+    connection: Option<u32>,
 }
 
 impl Fuse {
@@ -105,7 +116,7 @@ impl Fuse {
         let watch = watch.then(|| Watch::start(&server, &file)).transpose();
         let watch = watch.map_err(refused)?;
         let file_system = FileSystem {
-            server,
+            server: Arc::clone(&server),
             name,
             uid: owner.uid(),
             gid: owner.gid(),
@@ -121,17 +132,22 @@ impl Fuse {
         config.n_threads = Some(THREADS);
         let session = Session::new(file_system, &directory, &config).map_err(refused)?;
         let session = session.spawn().map_err(refused)?;
+        let connection = connection(&directory);
         Ok(Fuse {
             _watch: watch,
             session: Some(session),
-            file,
-            directory,
+            server,
+            place: Place {
+                directory,
+                file,
+                connection,
+            },
         })
     }
 
     /// The disk's file.
     pub fn file(&self) -> &Path {
-        &self.file
+        &self.place.file
     }
 
     /// The mount was taken away.
@@ -142,8 +158,8 @@ impl Fuse {
 
     /// What takes the mount away from any thread, once.
     pub fn unmounter(&self) -> impl FnOnce() + Send + 'static {
-        let (directory, file) = (self.directory.clone(), self.file.clone());
-        move || take_away(&directory, &file)
+        let (place, server) = (self.place.clone(), Arc::clone(&self.server));
+        move || place.end(&server)
     }
 }
 
@@ -153,17 +169,46 @@ impl Drop for Fuse {
             return;
         };
         if !session.guard.is_finished() {
-            take_away(&self.directory, &self.file);
+            self.place.end(&self.server);
         }
         let start = Instant::now();
         while !session.guard.is_finished() && start.elapsed() < END_WAIT_MAX {
             thread::sleep(POLL);
         }
         // Its own end would unmount whatever is mounted there by now. What is
-        // leaked is a descriptor and, where something still uses the disk,
-        // threads that answer it.
+        // leaked is a descriptor.
         std::mem::forget(session);
     }
+}
+
+impl Place {
+    /// Nobody waits for a disk that fails everything.
+    fn end(&self, server: &Server) {
+        if !server.has_power() {
+            self.abort();
+        }
+        take_away(self);
+    }
+
+    /// Ends the connection to the server, whoever uses it: all that is asked of
+    /// it fails from now on. While it is in sight.
+    fn abort(&self) {
+        if mounted_by_us(&self.directory) {
+            // Also unmounts it, where nobody uses it.
+            let _ = unmount(&self.directory, Unmount::Force);
+        }
+        // For who may not unmount, where it is there.
+        if let Some(number) = self.connection {
+            let connection = Path::new("/sys/fs/fuse/connections").join(number.to_string());
+            let _ = fs::write(connection.join("abort"), "1");
+        }
+    }
+}
+
+/// Of what is mounted there: its device's minor number (fs/fuse/control.c).
+fn connection(directory: &Path) -> Option<u32> {
+    let metadata = fs::metadata(directory).ok()?;
+    Some(libc::minor(metadata.dev()))
 }
 
 fn check_directory(given: &Path) -> Result<PathBuf, MountError> {
@@ -186,10 +231,12 @@ fn check_directory(given: &Path) -> Result<PathBuf, MountError> {
     Ok(directory)
 }
 
-/// Unmounts, first those who use the disk, then by force. It stays where
-/// nobody may unmount it, which cannot be, for who may mount may unmount.
-fn take_away(directory: &Path, file: &Path) {
-    for device in loop_devices_on(file) {
+/// Unmounts, first loop devices that stand on the disk. Who uses it for longer
+/// gets errors. It stays where nobody may unmount it, which cannot be, for who
+/// may mount may unmount.
+fn take_away(place: &Place) {
+    let directory = &place.directory;
+    for device in loop_devices_on(&place.file) {
         let _ = quiet(Command::new("losetup").arg("--detach").arg(device)).status();
     }
     let start = Instant::now();
@@ -202,12 +249,14 @@ fn take_away(directory: &Path, file: &Path) {
                 thread::sleep(POLL);
             }
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                place.abort();
                 let _ = unmount(directory, Unmount::Detach);
                 return;
             }
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
                 let mut helper = Command::new("fusermount3");
                 let _ = quiet(helper.args(["-u", "-z", "--"]).arg(directory)).status();
+                place.abort();
                 return;
             }
             Ok(()) | Err(_) => return,
@@ -228,8 +277,9 @@ fn quiet(command: &mut Command) -> &mut Command {
 /// # Errors
 /// When the system does not let it be unmounted.
 pub fn unmount_stale(directory: &Path) -> io::Result<bool> {
+    // Its attributes are known to the kernel for ever, once they were asked for.
     let stale =
-        fs::metadata(directory).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
+        fs::read_dir(directory).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
     // It cannot be canonicalized itself, but its parent can.
     let absolute = std::path::absolute(directory)?;
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
@@ -239,11 +289,12 @@ pub fn unmount_stale(directory: &Path) -> io::Result<bool> {
     if !stale || !mounted_by_us(&directory) {
         return Ok(false);
     }
-    take_away(&directory, &directory.join("disk"));
-    match fs::metadata(&directory) {
-        Ok(_) => Ok(true),
-        Err(error) => Err(error),
-    }
+    take_away(&Place {
+        file: directory.join("disk"),
+        directory: directory.clone(),
+        connection: None,
+    });
+    fs::read_dir(&directory).map(|_| true)
 }
 
 /// Takes away the mount of a server that was killed and, as its own threads wait

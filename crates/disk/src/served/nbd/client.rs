@@ -85,41 +85,46 @@ fn begin(mut socket: UnixStream) -> io::Result<(Sender, Receiver)> {
     Ok((sender, receiver))
 }
 
+/// Cuts the power of the disk behind the socket at `path`, as
+/// [`Server::power_cut`] does: returns when that is done, and how many bytes it
+/// took.
+///
+/// # Errors
+/// Those of the socket, and of the cut;
+/// [`Unsupported`](io::ErrorKind::Unsupported) where another program serves
+/// there.
+pub fn cut_power(path: &Path) -> io::Result<u64> {
+    let mut socket = UnixStream::connect(path)?;
+    greet(&mut socket)?;
+    ask(&mut socket, option::POWER_CUT, &[])?;
+    let mut took_bytes = None;
+    loop {
+        match hear(&mut socket, option::POWER_CUT)? {
+            (reply::INFO, data) => took_bytes = Fields(&data).u64(),
+            (reply::ACK, _) => return took_bytes.ok_or_else(nonsense),
+            (reply::ERROR_SHUTDOWN, why) => {
+                return Err(io::Error::other(String::from_utf8_lossy(&why).into_owned()));
+            }
+            _ => return Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
 /// Goes through the handshake; gives the size.
 fn choose(socket: &mut UnixStream) -> io::Result<u64> {
-    let mut hello = [0; 18];
-    socket.read_exact(&mut hello)?;
-    let mut fields = Fields(&hello);
-    if (fields.u64(), fields.u64()) != (Some(SERVER_MAGIC), Some(OPTION_MAGIC)) {
-        return Err(nonsense());
-    }
-    let mut message = u32::from(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes().to_vec();
-    message.extend(OPTION_MAGIC.to_be_bytes());
-    message.extend(option::GO.to_be_bytes());
-    message.extend((EXPORT_NAME.len() as u32 + 6).to_be_bytes());
-    message.extend((EXPORT_NAME.len() as u32).to_be_bytes());
-    message.extend(EXPORT_NAME.as_bytes());
-    message.extend(0u16.to_be_bytes());
-    socket.write_all(&message)?;
+    greet(socket)?;
+    let mut wanted = (EXPORT_NAME.len() as u32).to_be_bytes().to_vec();
+    wanted.extend(EXPORT_NAME.as_bytes());
+    wanted.extend(0u16.to_be_bytes());
+    ask(socket, option::GO, &wanted)?;
     let mut size_bytes = None;
     loop {
-        let mut header = [0; 20];
-        socket.read_exact(&mut header)?;
-        let mut fields = Fields(&header);
-        let (magic, number) = (fields.u64(), fields.u32());
-        let (kind, length) = (fields.u32(), fields.u32().unwrap_or(0));
-        if (magic, number) != (Some(OPTION_REPLY_MAGIC), Some(option::GO))
-            || length > OPTION_BYTES_MAX
-        {
-            return Err(nonsense());
-        }
-        let mut data = vec![0; length as usize];
-        socket.read_exact(&mut data)?;
+        let (kind, data) = hear(socket, option::GO)?;
         let mut fields = Fields(&data);
         match kind {
-            Some(reply::INFO) if fields.u16() == Some(info::EXPORT) => size_bytes = fields.u64(),
-            Some(reply::INFO) => {}
-            Some(reply::ACK) => return size_bytes.ok_or_else(nonsense),
+            reply::INFO if fields.u16() == Some(info::EXPORT) => size_bytes = fields.u64(),
+            reply::INFO => {}
+            reply::ACK => return size_bytes.ok_or_else(nonsense),
             _ => {
                 return Err(io::Error::new(
                     io::ErrorKind::NotFound,
@@ -128,6 +133,42 @@ fn choose(socket: &mut UnixStream) -> io::Result<u64> {
             }
         }
     }
+}
+
+fn greet(socket: &mut UnixStream) -> io::Result<()> {
+    let mut hello = [0; 18];
+    socket.read_exact(&mut hello)?;
+    let mut fields = Fields(&hello);
+    if (fields.u64(), fields.u64()) != (Some(SERVER_MAGIC), Some(OPTION_MAGIC)) {
+        return Err(nonsense());
+    }
+    socket.write_all(&u32::from(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes())
+}
+
+fn ask(socket: &mut UnixStream, number: u32, data: &[u8]) -> io::Result<()> {
+    let mut message = OPTION_MAGIC.to_be_bytes().to_vec();
+    message.extend(number.to_be_bytes());
+    message.extend((data.len() as u32).to_be_bytes());
+    message.extend(data);
+    socket.write_all(&message)
+}
+
+/// One answer to an option: its kind and data.
+fn hear(socket: &mut UnixStream, asked: u32) -> io::Result<(u32, Vec<u8>)> {
+    let mut header = [0; 20];
+    socket.read_exact(&mut header)?;
+    let mut fields = Fields(&header);
+    let (magic, number) = (fields.u64(), fields.u32());
+    let (Some(OPTION_REPLY_MAGIC), Some(kind), Some(length)) = (magic, fields.u32(), fields.u32())
+    else {
+        return Err(nonsense());
+    };
+    if number != Some(asked) || length > OPTION_BYTES_MAX {
+        return Err(nonsense());
+    }
+    let mut data = vec![0; length as usize];
+    socket.read_exact(&mut data)?;
+    Ok((kind, data))
 }
 
 impl Sender {

@@ -25,7 +25,7 @@ pub fn serve(socket: &UnixStream, server: &Arc<Server>) -> io::Result<()> {
         block_bytes: server.block_bytes(),
         rotating: server.rotating(),
     };
-    if negotiate(socket, export)? == Outcome::Ended {
+    if negotiate(socket, export, &|| server.power_cut())? == Outcome::Ended {
         return Ok(());
     }
     let outbox = Arc::new(Outbox::new(socket.try_clone()?));
@@ -36,7 +36,8 @@ pub fn serve(socket: &UnixStream, server: &Arc<Server>) -> io::Result<()> {
     };
     thread::scope(|scope| {
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
-        let sending = named("nbd-backlog").spawn_scoped(scope, || outbox.send_backlog());
+        let sending =
+            named("nbd-backlog").spawn_scoped(scope, || outbox.send_backlog(|| server.has_power()));
         let reading = (1..READERS)
             .map(|_| named("nbd-reader").spawn_scoped(scope, || connection.read_requests()))
             .collect::<io::Result<Vec<_>>>();

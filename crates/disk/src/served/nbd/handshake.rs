@@ -23,11 +23,18 @@ pub enum Outcome {
     Ended,
 }
 
-/// Agrees with the client on the export.
+/// Cuts the disk's power, and says how many bytes that took.
+pub type PowerCut<'a> = &'a dyn Fn() -> io::Result<u64>;
+
+/// Agrees with the client on the export, or cuts the power for it.
 ///
 /// # Errors
 /// Those of the socket.
-pub fn negotiate(mut socket: impl Read + Write, export: Export) -> io::Result<Outcome> {
+pub fn negotiate(
+    mut socket: impl Read + Write,
+    export: Export,
+    power_cut: PowerCut<'_>,
+) -> io::Result<Outcome> {
     let mut hello = Vec::new();
     hello.extend(SERVER_MAGIC.to_be_bytes());
     hello.extend(OPTION_MAGIC.to_be_bytes());
@@ -57,7 +64,7 @@ pub fn negotiate(mut socket: impl Read + Write, export: Export) -> io::Result<Ou
         if number == option::EXPORT_NAME {
             return export_name(&mut socket, &data, export, no_zeroes);
         }
-        if let Some(outcome) = answer(&mut socket, number, &data, export)? {
+        if let Some(outcome) = answer(&mut socket, (number, &data), export, power_cut)? {
             return Ok(outcome);
         }
     }
@@ -97,9 +104,9 @@ fn export_name(
 /// Answers an option; gives the outcome of the last one.
 fn answer(
     socket: &mut impl Write,
-    number: u32,
-    data: &[u8],
+    (number, data): (u32, &[u8]),
     export: Export,
+    power_cut: PowerCut<'_>,
 ) -> io::Result<Option<Outcome>> {
     let mut say = |kind: u32, data: &[u8]| {
         let mut message = Vec::new();
@@ -139,6 +146,13 @@ fn answer(
                 say(reply::ACK, &[])?;
                 return Ok((number == option::GO).then_some(Outcome::Chosen));
             }
+        },
+        option::POWER_CUT => match power_cut() {
+            Ok(bytes) => {
+                say(reply::INFO, &bytes.to_be_bytes())?;
+                say(reply::ACK, &[])?;
+            }
+            Err(error) => say(reply::ERROR_SHUTDOWN, error.to_string().as_bytes())?,
         },
         _ => say(reply::ERROR_UNSUPPORTED, &[])?,
     }
@@ -190,7 +204,7 @@ mod tests {
             says,
             hears: Vec::new(),
         };
-        let outcome = negotiate(&mut script, EXPORT);
+        let outcome = negotiate(&mut script, EXPORT, &|| Ok(7));
         (outcome, script.hears)
     }
 
@@ -226,6 +240,7 @@ mod tests {
                 (5, b""),
                 (option::LIST, b""),
                 (option::INFO, &go),
+                (option::POWER_CUT, b""),
                 (option::GO, b"nonsense"),
                 (option::GO, &go),
             ],
@@ -255,6 +270,8 @@ mod tests {
             (option::LIST, reply::ACK),
         ];
         expected.extend(info(option::INFO));
+        expected.push((option::POWER_CUT, reply::INFO));
+        expected.push((option::POWER_CUT, reply::ACK));
         expected.push((option::GO, reply::ERROR_INVALID));
         expected.extend(info(option::GO));
         assert_eq!(kinds, expected);

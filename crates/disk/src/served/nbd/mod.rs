@@ -21,6 +21,6 @@ mod listener;
 mod outbox;
 mod protocol;
 
-pub use client::{Answer, Receiver, Sender, connect, connect_within};
+pub use client::{Answer, Receiver, Sender, connect, connect_within, cut_power};
 pub use listener::{Nbd, NbdError};
 pub use protocol::EXPORT_NAME;

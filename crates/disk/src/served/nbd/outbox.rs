@@ -128,9 +128,9 @@ impl Outbox {
         self.changed.notify_all();
     }
 
-    /// The thread that sends what the socket did not take at once. Returns when
-    /// all is answered.
-    pub fn send_backlog(&self) {
+    /// The thread that sends what the socket did not take at once, as long as the
+    /// disk `has_power`: then it hangs up. Returns when all is answered.
+    pub fn send_backlog(&self, has_power: impl Fn() -> bool) {
         let mut state = self.lock();
         while !(state.finished && state.unsent == 0) {
             let Some(answer) = state.backlog.pop_front() else {
@@ -139,11 +139,11 @@ impl Outbox {
             };
             state.sending = true;
             drop(state);
-            let result = (&self.socket).write_all(&answer.bytes);
+            let is_sent = has_power() && (&self.socket).write_all(&answer.bytes).is_ok();
             state = self.lock();
             state.sending = false;
             self.sent(&mut state, answer.read_bytes);
-            if result.is_err() {
+            if !is_sent {
                 self.give_up(&mut state);
                 for answer in std::mem::take(&mut state.backlog) {
                     self.sent(&mut state, answer.read_bytes);
@@ -188,7 +188,7 @@ mod tests {
         let outbox = Arc::new(Outbox::new(ours));
         let sender = thread::spawn({
             let outbox = Arc::clone(&outbox);
-            move || outbox.send_backlog()
+            move || outbox.send_backlog(|| true)
         });
         let data = vec![5; DATA_BYTES];
         let count = UNSENT_BYTES_MAX / DATA_BYTES as u64;

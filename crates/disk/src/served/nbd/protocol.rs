@@ -22,6 +22,9 @@ pub mod option {
     pub const LIST: u32 = 3;
     pub const INFO: u32 = 6;
     pub const GO: u32 = 7;
+    /// Not in the specification, and far from its numbers: cut the power. What
+    /// the cut took comes back as eight bytes of an `INFO` of the same number.
+    pub const POWER_CUT: u32 = 0x6375_7400;
 }
 
 pub mod reply {
@@ -32,6 +35,7 @@ pub mod reply {
     pub const ERROR_UNSUPPORTED: u32 = ERROR + 1;
     pub const ERROR_INVALID: u32 = ERROR + 3;
     pub const ERROR_UNKNOWN: u32 = ERROR + 6;
+    pub const ERROR_SHUTDOWN: u32 = ERROR + 7;
 }
 
 pub mod info {
