@@ -10,8 +10,13 @@ PARTS ?=
 # The comparisons that make peers runs, each with its options.
 PEERS ?= commit get load scan range update oltp memory
 
+# What make power-campaign cuts the power under, how often, and by which seed.
+POWER ?= store-ext4 store-xfs sqlite-ext4 sqlite-journal-ext4 mariadb-ext4 postgresql-ext4
+CUTS ?= 100
+SEED ?= 1
+
 .DEFAULT_GOAL := help
-.PHONY: help build install-lib demo test c-test kernel-test kernel-measure campaign sanitize bench peers peers-test peers-lint lint package doc
+.PHONY: help build install-lib demo test c-test kernel-test kernel-measure campaign power-campaign sanitize bench peers peers-test peers-lint lint package doc
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -61,6 +66,10 @@ campaign: export MALLOC_TRIM_THRESHOLD_ ?= 536870912
 campaign: export MALLOC_TOP_PAD_ ?= 67108864
 campaign: ## The store against power cuts, faults, flipped bits and kills: some hours
 	$(CARGO) test --locked --package iolane-store --no-fail-fast --test 'store_*' -- --nocapture
+
+power-campaign: build ## A served disk's power, cut under the store and other databases: about an hour, as root
+	$(CARGO) build --locked --release --package iolane-store --example commits
+	scripts/power-campaign --cuts $(CUTS) --seed $(SEED) $(POWER)
 
 sanitize: ## shuttle, Miri and ThreadSanitizer; needs Rust's nightly toolchain with rust-src and miri
 	scripts/sanitize $(PARTS)
