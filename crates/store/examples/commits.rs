@@ -106,9 +106,8 @@ fn work(path: &Path, acknowledged: &BTreeMap<i64, i64>, round: i64) -> Result<()
                 scope.spawn(move || commit(store, thread, round, ids))
             })
             .collect();
-        let ends = threads.into_iter();
-        ends.map(|thread| thread.join().expect("it panics on nothing"))
-            .collect()
+        let mut ends = threads.into_iter();
+        ends.try_for_each(|thread| thread.join().expect("it panics on nothing"))
     })
 }
 
