@@ -353,6 +353,43 @@ fn a_cut_waits_for_what_is_under_way_and_lets_nothing_else_begin() {
 }
 
 #[test]
+fn a_flush_holds_once_it_is_answered_and_not_before() {
+    let medium = Arc::new(MemoryMedium::new(SIZE_BYTES));
+    let faults = Faults::new("lost=1:power-cut".parse().unwrap()).unwrap();
+    let options = ServerOptions {
+        faults: Some(Arc::new(faults)),
+        ..ServerOptions::default()
+    };
+    let long = Duration::from_millis(300);
+    let server = server(Arc::clone(&medium) as Arc<dyn Medium>, long, &options);
+    let write = |block: u64| {
+        let data = contents(1);
+        let request = Request::Write {
+            offset: block * BLOCK as u64,
+            data: &data,
+            durable: false,
+        };
+        ask(&server, request)
+    };
+    let good = |answer: mpsc::Receiver<io::Result<Vec<u8>>>| {
+        answer.recv_timeout(WAIT_MAX).unwrap().is_ok()
+    };
+    assert!(good(write(0)));
+    assert!(good(ask(&server, Request::Flush)));
+    assert!(good(write(1)));
+    let flush = ask(&server, Request::Flush);
+    let said_bytes = server.power_cut().unwrap();
+    // A machine that held this thread up for as long has answered it.
+    let (took_bytes, left) = match good(flush) {
+        true => (0, 1),
+        false => (BLOCK as u64, 0),
+    };
+    assert_eq!(said_bytes, took_bytes);
+    assert_eq!(versions(&medium, 0), [1; BLOCK / SECTOR]);
+    assert_eq!(versions(&medium, 1), [left; BLOCK / SECTOR]);
+}
+
+#[test]
 fn what_waits_for_its_time_fails_at_the_cut() {
     let medium = Arc::new(MemoryMedium::new(SIZE_BYTES));
     let never = Duration::from_secs(1000);

@@ -7,6 +7,7 @@ use super::units;
 use crate::medium::Medium;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Old content kept for power cuts. Beyond it the oldest is let go, which
@@ -44,14 +45,35 @@ pub struct FaultyMedium {
     /// Whether the plan needs `reverts` at all.
     keeps: bool,
     reverts: Mutex<Reverts>,
+    /// All that was kept before this number is durable.
+    durable: AtomicU64,
 }
 
 /// What a power cut brings back, oldest first.
 #[derive(Default)]
 struct Reverts {
-    old: Vec<(u64, Vec<u8>)>,
+    old: Vec<Old>,
     bytes: usize,
+    /// Of the next that is kept.
+    number: u64,
 }
+
+/// What was there before a write that only the cache has.
+struct Old {
+    number: u64,
+    offset: u64,
+    data: Vec<u8>,
+}
+
+impl Old {
+    fn end(&self) -> u64 {
+        self.offset + self.data.len() as u64
+    }
+}
+
+/// What a sync makes durable once it is [done](FaultyMedium::synced).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Covered(u64);
 
 impl FaultyMedium {
     /// `inner`, with `faults`, which other mediums may share.
@@ -61,6 +83,7 @@ impl FaultyMedium {
             keeps: faults.reverts(),
             faults,
             reverts: Mutex::default(),
+            durable: AtomicU64::new(0),
         }
     }
 
@@ -147,19 +170,34 @@ impl FaultyMedium {
     /// # Errors
     /// The medium's, and `EIO` by the plan.
     pub fn sync_as(&self, operation: &Operation) -> io::Result<()> {
+        let covered = self.begin_sync_as(operation)?;
+        self.synced(covered);
+        Ok(())
+    }
+
+    /// The sync that was begun, for a caller with whom it takes time: until it
+    /// is [done](Self::synced), a power cut takes what it covers, too.
+    ///
+    /// # Errors
+    /// As [`sync_as`](Self::sync_as).
+    pub fn begin_sync_as(&self, operation: &Operation) -> io::Result<Covered> {
         match operation.effect {
             Some(Effect::Eio) => return Err(io::Error::from_raw_os_error(EIO)),
-            Some(Effect::LostSync) => return Ok(()),
+            Some(Effect::LostSync) => return Ok(Covered::default()),
             _ => {}
         }
         if !self.keeps {
-            return self.inner.sync();
+            return self.inner.sync().map(|()| Covered::default());
         }
         // A write that comes meanwhile is not covered by this sync.
-        let mut reverts = self.lock();
+        let reverts = self.lock();
         self.inner.sync()?;
-        *reverts = Reverts::default();
-        Ok(())
+        Ok(Covered(reverts.number))
+    }
+
+    /// A sync is done. Never waits.
+    pub fn synced(&self, covered: Covered) {
+        self.durable.fetch_max(covered.0, Ordering::SeqCst);
     }
 
     /// Cuts the power: what torn and lost writes left in the disk's cache
@@ -172,11 +210,11 @@ impl FaultyMedium {
     pub fn power_cut(&self) -> io::Result<u64> {
         let mut reverts = self.lock();
         let bytes = reverts.covered_bytes();
-        while let Some((offset, old)) = reverts.old.last() {
-            self.write_all(*offset, old)?;
+        while let Some(old) = reverts.old.last() {
+            self.write_all(old.offset, &old.data)?;
             reverts.old.pop();
         }
-        *reverts = Reverts::default();
+        reverts.bytes = 0;
         Ok(bytes)
     }
 
@@ -260,8 +298,11 @@ impl FaultyMedium {
         Ok(())
     }
 
+    /// Without what is durable by now.
     fn lock(&self) -> MutexGuard<'_, Reverts> {
-        self.reverts.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut reverts = self.reverts.lock().unwrap_or_else(PoisonError::into_inner);
+        reverts.let_go(self.durable.load(Ordering::SeqCst));
+        reverts
     }
 }
 
@@ -278,18 +319,30 @@ fn forget(reverts: &mut Option<MutexGuard<'_, Reverts>>, offset: u64, length: us
 }
 
 impl Reverts {
-    fn keep(&mut self, offset: u64, old: Vec<u8>) {
-        self.bytes += old.len();
-        self.old.push((offset, old));
+    fn keep(&mut self, offset: u64, data: Vec<u8>) {
+        self.bytes += data.len();
+        let number = self.number;
+        self.number += 1;
+        self.old.push(Old {
+            number,
+            offset,
+            data,
+        });
         while self.bytes > REVERT_BYTES_MAX {
-            self.bytes -= self.old.remove(0).1.len();
+            self.bytes -= self.old.remove(0).data.len();
         }
+    }
+
+    /// All that was kept before `number`.
+    fn let_go(&mut self, number: u64) {
+        let count = self.old.partition_point(|old| old.number < number);
+        let gone = self.old.drain(..count).map(|old| old.data.len());
+        self.bytes -= gone.sum::<usize>();
     }
 
     /// Bytes of the medium, each of which may have been kept several times.
     fn covered_bytes(&self) -> u64 {
-        let range = |(offset, old): &(u64, Vec<u8>)| (*offset, *offset + old.len() as u64);
-        let mut ranges: Vec<_> = self.old.iter().map(range).collect();
+        let mut ranges: Vec<_> = self.old.iter().map(|old| (old.offset, old.end())).collect();
         ranges.sort_unstable();
         let mut counted_to = 0;
         let new_bytes = ranges.into_iter().map(|(start, end)| {
@@ -302,26 +355,28 @@ impl Reverts {
 
     /// Cuts `range` out of what is kept.
     fn forget(&mut self, range: Range<u64>) {
-        let overlaps = |(offset, old): &(u64, Vec<u8>)| {
-            *offset < range.end && offset + old.len() as u64 > range.start
-        };
+        let overlaps = |old: &Old| old.offset < range.end && old.end() > range.start;
         if !self.old.iter().any(overlaps) {
             return;
         }
         let mut left = Vec::new();
-        for (offset, old) in self.old.drain(..) {
-            let end = offset + old.len() as u64;
-            let before = range.start.clamp(offset, end);
-            let after = range.end.clamp(offset, end);
-            for part in [offset..before, after.max(before)..end] {
+        for old in self.old.drain(..) {
+            let (start, end) = (old.offset, old.end());
+            let before = range.start.clamp(start, end);
+            let after = range.end.clamp(start, end);
+            for part in [start..before, after.max(before)..end] {
                 if part.start < part.end {
-                    let from = (part.start - offset) as usize;
-                    let to = (part.end - offset) as usize;
-                    left.push((part.start, old[from..to].to_vec()));
+                    let from = (part.start - start) as usize;
+                    let to = (part.end - start) as usize;
+                    left.push(Old {
+                        number: old.number,
+                        offset: part.start,
+                        data: old.data[from..to].to_vec(),
+                    });
                 }
             }
         }
-        self.bytes = left.iter().map(|(_, old)| old.len()).sum();
+        self.bytes = left.iter().map(|old| old.data.len()).sum();
         self.old = left;
     }
 }

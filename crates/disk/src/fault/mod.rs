@@ -23,5 +23,5 @@ pub(crate) mod units;
 
 pub use decide::{Faults, Operation};
 pub use log::{Effect, FaultLog, Injected, LOG_MAX};
-pub use medium::FaultyMedium;
+pub use medium::{Covered, FaultyMedium};
 pub use plan::{Access, Fault, FaultPlan, FaultPlanError, RULES_MAX, Rule, Trigger, Visible};

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::server::Request;
-use crate::fault::{Access, Faults, FaultyMedium};
+use crate::fault::{Access, Covered, Faults, FaultyMedium};
 use crate::medium::Medium;
 
 /// What the disk holds, with faults or without.
@@ -19,6 +19,8 @@ pub struct Transferred {
     pub result: io::Result<Vec<u8>>,
     /// So much longer than the model says.
     pub stall_ns: u64,
+    /// What is durable when this is answered.
+    pub covered: Covered,
 }
 
 impl Contents {
@@ -44,14 +46,30 @@ impl Contents {
         }
     }
 
-    /// Carries out what is asked for. Takes as long as the medium does.
-    pub fn transfer(&self, request: Request<'_>) -> Transferred {
-        let mut stall_ns = 0;
-        let result = self.carry_out(request, &mut stall_ns);
-        Transferred { result, stall_ns }
+    /// As [`FaultyMedium::synced`]: an answer that says so goes out. Never waits.
+    pub fn synced(&self, covered: Covered) {
+        if let Contents::Faulty(medium) = self {
+            medium.synced(covered);
+        }
     }
 
-    fn carry_out(&self, request: Request<'_>, stall_ns: &mut u64) -> io::Result<Vec<u8>> {
+    /// Carries out what is asked for. Takes as long as the medium does.
+    pub fn transfer(&self, request: Request<'_>) -> Transferred {
+        let (mut stall_ns, mut covered) = (0, Covered::default());
+        let result = self.carry_out(request, &mut stall_ns, &mut covered);
+        Transferred {
+            result,
+            stall_ns,
+            covered,
+        }
+    }
+
+    fn carry_out(
+        &self,
+        request: Request<'_>,
+        stall_ns: &mut u64,
+        covered: &mut Covered,
+    ) -> io::Result<Vec<u8>> {
         match request {
             Request::Read { offset, length } => {
                 let mut memory = vec![0; length as usize];
@@ -69,11 +87,14 @@ impl Contents {
                     self.write(offset + done as u64, &data[done..], stall_ns)
                 })?;
                 if durable {
-                    self.sync(stall_ns)?;
+                    *covered = self.sync(stall_ns)?;
                 }
                 Ok(Vec::new())
             }
-            Request::Flush => self.sync(stall_ns).map(|()| Vec::new()),
+            Request::Flush => {
+                *covered = self.sync(stall_ns)?;
+                Ok(Vec::new())
+            }
         }
     }
 
@@ -99,13 +120,13 @@ impl Contents {
         }
     }
 
-    fn sync(&self, stall_ns: &mut u64) -> io::Result<()> {
+    fn sync(&self, stall_ns: &mut u64) -> io::Result<Covered> {
         match self {
-            Contents::Sound(medium) => medium.sync(),
+            Contents::Sound(medium) => medium.sync().map(|()| Covered::default()),
             Contents::Faulty(medium) => {
                 let operation = medium.begin(Access::Sync, 0, 0);
                 *stall_ns += operation.stall_ns();
-                medium.sync_as(&operation)
+                medium.begin_sync_as(&operation)
             }
         }
     }

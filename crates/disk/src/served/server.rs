@@ -407,6 +407,7 @@ impl Shared {
         for answer in answers.drain(..) {
             sent_ns = now_ns();
             lateness.push(sent_ns.saturating_sub(answer.send_ns));
+            self.contents.synced(answer.covered);
             (answer.reply)(answer.result);
         }
         self.room.notify_all();

@@ -14,6 +14,7 @@ use super::queue::{Queue, Said};
 use super::server::{Client, Reply, ServerOptions};
 use super::statistics::Statistics;
 use super::waking::Waking;
+use crate::fault::Covered;
 use crate::model::{Command, Done, Kind};
 use crate::sys::Awake;
 
@@ -97,6 +98,8 @@ pub(super) struct Operation {
     /// Its answer should be out, but for the data.
     overdue: bool,
     result: Option<io::Result<Vec<u8>>>,
+    /// Durable when it is answered.
+    covered: Covered,
     client: Option<Arc<dyn Client>>,
     reply: Reply,
 }
@@ -120,6 +123,7 @@ impl Operation {
             stall_ns: 0,
             overdue: false,
             result: None,
+            covered: Covered::default(),
             client,
             reply,
         }
@@ -130,6 +134,7 @@ impl Operation {
 pub(super) struct Answer {
     pub(super) send_ns: u64,
     pub(super) result: io::Result<Vec<u8>>,
+    pub(super) covered: Covered,
     pub(super) reply: Reply,
     /// The client that can be seen, and what its request is, unless it waited
     /// for its data.
@@ -262,6 +267,7 @@ impl State {
         let operation = self.operation(tag);
         operation.result = Some(transferred.result);
         operation.stall_ns = transferred.stall_ns;
+        operation.covered = transferred.covered;
         // After a power cut it is due to nobody.
         if operation.overdue && is_on {
             let is_stalled = operation.stall_ns > 0;
@@ -487,6 +493,7 @@ impl State {
         Answer {
             send_ns,
             result,
+            covered: operation.covered,
             reply: operation.reply,
             seen,
         }

@@ -193,12 +193,15 @@ impl Place {
     /// Ends the connection to the server, whoever uses it: all that is asked of
     /// it fails from now on. While it is in sight.
     fn abort(&self) {
-        if mounted_by_us(&self.directory) {
-            // Also unmounts it, where nobody uses it.
-            let _ = unmount(&self.directory, Unmount::Force);
+        if !mounted_by_us(&self.directory) {
+            return;
         }
-        // For who may not unmount, where it is there.
-        if let Some(number) = self.connection {
+        // Also unmounts it, where nobody uses it.
+        let aborted = unmount(&self.directory, Unmount::Force);
+        let may_not = |error: &io::Error| error.raw_os_error() == Some(libc::EPERM);
+        if let (true, Some(number)) = (aborted.is_err_and(|error| may_not(&error)), self.connection)
+        {
+            // For its owner, where that file system is mounted.
             let connection = Path::new("/sys/fs/fuse/connections").join(number.to_string());
             let _ = fs::write(connection.join("abort"), "1");
         }
@@ -254,9 +257,9 @@ fn take_away(place: &Place) {
                 return;
             }
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                place.abort();
                 let mut helper = Command::new("fusermount3");
                 let _ = quiet(helper.args(["-u", "-z", "--"]).arg(directory)).status();
-                place.abort();
                 return;
             }
             Ok(()) | Err(_) => return,
