@@ -317,7 +317,9 @@ impl Engine {
     /// # let path = dir.path().join("table");
     /// # std::fs::write(&path, vec![3; 16384])?;
     /// let opened = std::fs::File::open(&path)?;
-    /// let file = Engine::new()?.adopt(opened, &path)?;
+    /// let engine = Engine::new()?;
+    /// let file = engine.adopt(opened, &path)?;
+    /// assert_eq!(file.read_at(&mut [0; 10], 0, Level::Normal)?, 10);
     /// assert!(file.write_at(b"x", 0, Level::Normal).is_err());
     /// # Ok(()) }
     /// ```

@@ -20,7 +20,8 @@ use std::sync::Arc;
 /// # let path = dir.path().join("data");
 /// # std::fs::write(&path, vec![7; 65536])?;
 /// let own = std::fs::File::open(&path)?;
-/// let file = Engine::new()?.adopt(own.try_clone()?, &path)?;
+/// let engine = Engine::new()?;
+/// let file = engine.adopt(own.try_clone()?, &path)?;
 /// let mut page = vec![0; 16384];
 /// match file.leave(Operation::Read, &page, 0, Level::Normal)? {
 ///     // It may go at once: in whichever way.
