@@ -95,6 +95,15 @@ pub fn disk_action<A: Args + 'static>(
     action(Place::Disk, name, about, act)
 }
 
+/// The same for a command that stands beside `bench`.
+pub fn top_action<A: Args + 'static>(
+    name: &'static str,
+    about: &'static str,
+    act: fn(A, &Session) -> Result<String, Failure>,
+) -> BenchCommand {
+    action(Place::Top, name, about, act)
+}
+
 /// The same for a command of `iolane store`.
 pub fn store_action<A: Args + 'static>(
     name: &'static str,
@@ -214,7 +223,10 @@ pub fn run(
     for message in restore_leftovers(&session.paths) {
         session.warn(message);
     }
-    out.end(&dispatch(&commands, &matches, arguments, &session, style))
+    match out.end(&dispatch(&commands, &matches, arguments, &session, style)) {
+        0 => session.exit_code(),
+        code => code,
+    }
 }
 
 fn command(commands: &[BenchCommand]) -> Command {

@@ -12,6 +12,7 @@ use crate::demo::{self, Demo};
 use crate::disk::verify::{self, Verify};
 use crate::disk::{cut, describe, serve};
 use crate::figures::{self, Figures};
+use crate::run;
 use crate::store::{create, drop, dump, load, scan, upkeep};
 
 /// In the order of the help.
@@ -19,6 +20,7 @@ pub fn all() -> Vec<BenchCommand> {
     vec![
         app::top::<Demo>(demo::measure),
         app::top::<Figures>(figures::measure),
+        app::top_action(run::NAME, run::ABOUT, run::run),
         app::bench::<Batch>(batch::measure),
         app::bench::<Commit>(commit::measure),
         app::bench::<Hugepages>(hugepages::measure),

@@ -19,6 +19,7 @@ pub mod inflight;
 pub mod kernel_scheduler;
 pub mod output;
 pub mod processors;
+pub mod run;
 pub mod session;
 pub mod store;
 pub mod survivor;

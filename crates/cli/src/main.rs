@@ -9,6 +9,7 @@ use iolane_cli::commands;
 use iolane_cli::output::progress::Progress;
 use iolane_cli::output::stdout::Stdout;
 use iolane_cli::output::text::Style;
+use iolane_cli::run;
 use iolane_cli::survivor;
 use iolane_cli::system::SystemPaths;
 
@@ -38,7 +39,8 @@ fn main() -> ExitCode {
             progress: Progress::detect(term.as_deref()),
             style: style(io::stdout().is_terminal()),
             stderr_style: style(io::stderr().is_terminal()),
-            signals: true,
+            // `iolane run` hands them on to its command.
+            signals: arguments.get(1).is_none_or(|word| word != run::NAME),
         },
     ))
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::cleanup::{Cleanups, StopFlag};
 use crate::output::progress::Progress;
@@ -19,6 +20,7 @@ pub struct Session {
     warnings: Mutex<Vec<Warning>>,
     /// Warnings are told later, all together.
     gathers: bool,
+    exit_code: AtomicU8,
 }
 
 /// Who could do something against what a warning tells of.
@@ -48,6 +50,7 @@ impl Session {
             program: None,
             warnings: Mutex::default(),
             gathers: false,
+            exit_code: AtomicU8::new(0),
         }
     }
 
@@ -61,6 +64,7 @@ impl Session {
             program: self.program.clone(),
             warnings: Mutex::default(),
             gathers: true,
+            exit_code: AtomicU8::new(0),
         }
     }
 
@@ -76,6 +80,16 @@ impl Session {
             paths,
             Progress::silent(),
         )
+    }
+
+    /// The exit code of a run that went well: that of another program.
+    pub fn end_with(&self, exit_code: u8) {
+        self.exit_code.store(exit_code, Ordering::Relaxed);
+    }
+
+    /// 0 unless something else was said.
+    pub fn exit_code(&self) -> u8 {
+        self.exit_code.load(Ordering::Relaxed)
     }
 
     /// Says something that the reader of the figures must know: on stderr at

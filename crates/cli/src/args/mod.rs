@@ -15,6 +15,7 @@ pub mod mix;
 pub mod needs;
 pub mod rate;
 pub mod regret;
+pub mod run;
 pub mod size;
 pub mod store;
 pub mod store_bench;

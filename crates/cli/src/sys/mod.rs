@@ -1,6 +1,7 @@
 //! Every unsafe block of this crate: thin wrappers around system calls.
 
 pub mod affinity;
+pub mod attribute;
 pub mod counter;
 pub mod cpu_clock;
 pub mod file;
@@ -9,6 +10,7 @@ pub mod nice;
 pub mod parent;
 pub mod prefix;
 pub mod shared_cache;
+pub mod signal;
 pub mod stdout;
 pub mod timer_slack;
 pub mod usage;

@@ -1,0 +1,149 @@
+//! One disk: its scheduler, and which cell each of its requests is in.
+
+use iolane_protocol::{Asked, GATE_ALL, GATE_NONE, GATE_URGENT, KIND_READ, KIND_SYNC};
+use iolane_sched::{
+    Batch, Config, Kind, Level, Policy, Request, RequestId, Scheduler, WindowState,
+};
+
+/// A disk with a scheduler.
+pub struct Disk {
+    pub name: String,
+    /// Entry of the device whose gate counts.
+    pub leader: usize,
+    scheduler: Scheduler,
+    /// By [`RequestId::slot`].
+    cells: Vec<usize>,
+    batch: Batch,
+    /// The latest time that the scheduler was told: it must not go back.
+    now_ns: u64,
+    /// An urgent request started unasked and found no room: the next ones ask.
+    is_full: bool,
+}
+
+/// What a request becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It waits.
+    Queued(RequestId),
+    /// It goes without the scheduler's account.
+    Loose,
+}
+
+impl Disk {
+    pub fn new(name: String, leader: usize, rotational: bool) -> Disk {
+        let mut config = Config::new(Policy::Lanes);
+        config.rotational = rotational;
+        // Each process does its own system call: nothing is merged.
+        config.transfer_members_max = 1;
+        Disk {
+            name,
+            leader,
+            scheduler: Scheduler::new(config).expect("the defaults are valid"),
+            cells: Vec::new(),
+            batch: Batch::default(),
+            now_ns: 0,
+            is_full: false,
+        }
+    }
+
+    /// A request went unasked at `then_ns`. `None`: the scheduler has no room for it
+    /// in its account.
+    pub fn started(&mut self, cell: usize, asked: &Asked, then_ns: u64) -> Option<RequestId> {
+        let now_ns = self.advance(then_ns);
+        let id = self.scheduler.start(now_ns, request(asked));
+        match id {
+            Some(id) => self.remember(id, cell),
+            None => self.is_full |= u32::from(asked.level) < GATE_URGENT,
+        }
+        id
+    }
+
+    /// A request asks for leave.
+    pub fn ask(&mut self, cell: usize, asked: &Asked, then_ns: u64) -> Taken {
+        let now_ns = self.advance(then_ns);
+        match self.scheduler.enqueue(now_ns, request(asked)) {
+            Ok(id) => {
+                self.remember(id, cell);
+                Taken::Queued(id)
+            }
+            // A full group, or a range that the kernel has to refuse.
+            Err(_) => Taken::Loose,
+        }
+    }
+
+    /// A request has ended.
+    pub fn ended(&mut self, id: RequestId, then_ns: u64, ok: bool) {
+        let now_ns = self.advance(then_ns);
+        self.scheduler.complete(now_ns, id, ok);
+        self.is_full = false;
+    }
+
+    /// A request that waited is not wanted any more.
+    pub fn withdraw(&mut self, id: RequestId) {
+        self.scheduler.cancel(id);
+    }
+
+    /// Gives what may go now to `grant`, by its cell.
+    pub fn dispatch(&mut self, now_ns: u64, mut grant: impl FnMut(usize, RequestId)) {
+        let now_ns = self.advance(now_ns);
+        self.batch.clear();
+        self.scheduler.dispatch(now_ns, &mut self.batch);
+        for transfer in &self.batch.transfers {
+            grant(self.cells[transfer.id.slot()], transfer.id);
+        }
+    }
+
+    fn remember(&mut self, id: RequestId, cell: usize) {
+        if self.cells.len() <= id.slot() {
+            self.cells.resize(id.slot() + 1, usize::MAX);
+        }
+        self.cells[id.slot()] = cell;
+    }
+
+    fn advance(&mut self, now_ns: u64) -> u64 {
+        self.now_ns = self.now_ns.max(now_ns);
+        self.now_ns
+    }
+
+    /// Levels that may start unasked.
+    pub fn gate(&self) -> u32 {
+        let queued = self.scheduler.snapshot().queued;
+        let urgent: u32 = queued[..GATE_URGENT as usize].iter().sum();
+        if urgent > 0 || self.is_full {
+            GATE_NONE
+        } else if self.scheduler.has_queued() {
+            GATE_URGENT
+        } else {
+            GATE_ALL
+        }
+    }
+
+    pub fn has_queued(&self) -> bool {
+        self.scheduler.has_queued()
+    }
+
+    pub fn next_timer(&self) -> Option<u64> {
+        self.scheduler.next_timer()
+    }
+
+    pub fn window(&self) -> WindowState {
+        self.scheduler.snapshot().window
+    }
+}
+
+fn request(asked: &Asked) -> Request {
+    let kind = match asked.kind {
+        KIND_READ => Kind::Read,
+        KIND_SYNC => Kind::Sync,
+        _ => Kind::Write,
+    };
+    let is_sync = kind == Kind::Sync;
+    Request {
+        kind,
+        file: asked.file,
+        offset: if is_sync { 0 } else { asked.offset },
+        length: if is_sync { 0 } else { asked.length },
+        level: Level::from_index(usize::from(asked.level)).unwrap_or(Level::Background),
+        durable: asked.durable,
+    }
+}

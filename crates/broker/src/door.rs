@@ -1,0 +1,222 @@
+//! Who comes and who has gone.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use iolane_protocol::{CLIENTS_MAX, Memory, TOKEN_BYTES, Welcome};
+
+use crate::error::BrokerError;
+use crate::sys::{process, socket};
+
+/// Between two looks at whether the door is closed, if nobody comes and none goes.
+const LOOK_MS: i32 = 50;
+
+/// Lets processes in, and watches for their end.
+pub struct Door {
+    name: String,
+    token: String,
+    guests: Arc<Guests>,
+    watch: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the door's thread and the broker's share.
+struct Guests {
+    memory: &'static Memory,
+    state: Mutex<State>,
+    has_dead: AtomicBool,
+    is_closed: AtomicBool,
+    present: AtomicUsize,
+    came: AtomicUsize,
+    turned_away: AtomicUsize,
+}
+
+struct State {
+    /// Numbers that nobody has, the next one last.
+    free: Vec<usize>,
+    dead: Vec<usize>,
+    /// All numbers that were ever given are below this.
+    ever: usize,
+}
+
+impl Door {
+    /// Opens it. `file` is what the memory lies in.
+    pub fn open(file: File, memory: &'static Memory) -> Result<Door, BrokerError> {
+        let token = random_token().map_err(BrokerError::when("read random numbers"))?;
+        let name = format!("iolane-run-{}-{}", std::process::id(), &token[..8]);
+        let listener =
+            socket::listen(name.as_bytes()).map_err(BrokerError::when("open a socket"))?;
+        let guests = Arc::new(Guests {
+            memory,
+            state: Mutex::new(State {
+                free: (0..CLIENTS_MAX).rev().collect(),
+                dead: Vec::new(),
+                ever: 0,
+            }),
+            has_dead: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            present: AtomicUsize::new(0),
+            came: AtomicUsize::new(0),
+            turned_away: AtomicUsize::new(0),
+        });
+        let (guests_too, token_too) = (Arc::clone(&guests), token.clone());
+        let watch = thread::Builder::new()
+            .name("door".to_owned())
+            .spawn(move || guests_too.watch(&listener, &file, token_too.as_bytes()))
+            .map_err(BrokerError::when("start a thread"))?;
+        Ok(Door {
+            name,
+            token,
+            guests,
+            watch: Mutex::new(Some(watch)),
+        })
+    }
+
+    /// What processes need to come in.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.name, self.token)
+    }
+
+    /// Processes that are there.
+    pub fn clients(&self) -> usize {
+        self.guests.present.load(Ordering::SeqCst)
+    }
+
+    /// All numbers of processes that were ever there are below this.
+    pub fn clients_ever(&self) -> usize {
+        self.guests.lock().ever
+    }
+
+    /// How many came, and how many were sent away.
+    pub fn counts(&self) -> (usize, usize) {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        (count(&self.guests.came), count(&self.guests.turned_away))
+    }
+
+    pub fn has_dead(&self) -> bool {
+        self.guests.has_dead.load(Ordering::SeqCst)
+    }
+
+    /// Processes that have ended since the last call.
+    pub fn take_dead(&self) -> Vec<usize> {
+        if !self.guests.has_dead.swap(false, Ordering::SeqCst) {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.guests.lock().dead)
+    }
+
+    /// Nothing is left of the one that had this number.
+    pub fn let_in_another(&self, client: usize) {
+        self.guests.memory.clients[client].set_used(false);
+        self.guests.lock().free.push(client);
+    }
+
+    /// Lets nobody in any more.
+    pub fn close(&self) {
+        self.guests.is_closed.store(true, Ordering::SeqCst);
+        let watch = self
+            .watch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(watch) = watch {
+            // A panic of that thread was reported when it happened.
+            let _ = watch.join();
+        }
+    }
+}
+
+impl Guests {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self, listener: &OwnedFd, file: &File, token: &[u8]) {
+        let mut present: Vec<(usize, OwnedFd)> = Vec::new();
+        while !self.is_closed.load(Ordering::SeqCst) {
+            let mut polled = vec![listener];
+            polled.extend(present.iter().map(|(_, process)| process));
+            let Ok(ready) = process::readable(&polled, LOOK_MS) else {
+                // The kernel has no memory for a moment.
+                thread::sleep(Duration::from_millis(LOOK_MS as u64));
+                continue;
+            };
+            // From the back: what is taken out moves none that is still to come.
+            for at in ready.into_iter().rev() {
+                match at.checked_sub(1) {
+                    Some(gone) => self.bid_farewell(present.swap_remove(gone).0),
+                    None => self.welcome_all(listener, file, token, &mut present),
+                }
+            }
+        }
+    }
+
+    fn bid_farewell(&self, client: usize) {
+        self.lock().dead.push(client);
+        self.present.fetch_sub(1, Ordering::SeqCst);
+        self.has_dead.store(true, Ordering::SeqCst);
+        self.memory.header.ring(true);
+    }
+
+    fn welcome_all(
+        &self,
+        listener: &OwnedFd,
+        file: &File,
+        token: &[u8],
+        present: &mut Vec<(usize, OwnedFd)>,
+    ) {
+        while let Ok(Some(guest)) = socket::accept(listener) {
+            // Who fails here goes on unscheduled, by its own choice.
+            if let Ok(Some(come)) = self.welcome(&guest, file, token) {
+                present.push(come);
+            }
+        }
+    }
+
+    fn welcome(
+        &self,
+        guest: &OwnedFd,
+        file: &File,
+        token: &[u8],
+    ) -> io::Result<Option<(usize, OwnedFd)>> {
+        // It lives: it waits for the answer.
+        let process = process::open(socket::peer(guest)?)?;
+        let mut shown = [0; TOKEN_BYTES];
+        let length = socket::read_token(guest, &mut shown)?;
+        if shown[..length] != *token {
+            return Ok(None);
+        }
+        let Some(client) = self.lock().allot() else {
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        };
+        self.memory.clients[client].set_used(true);
+        let welcome = Welcome {
+            client: client as u32,
+        };
+        // If that fails it has ended, which shows in a moment.
+        let _ = socket::answer(guest, &welcome.to_bytes(), file.as_fd());
+        self.came.fetch_add(1, Ordering::Relaxed);
+        self.present.fetch_add(1, Ordering::SeqCst);
+        Ok(Some((client, process)))
+    }
+}
+
+impl State {
+    fn allot(&mut self) -> Option<usize> {
+        let client = self.free.pop()?;
+        self.ever = self.ever.max(client + 1);
+        Some(client)
+    }
+}
+
+/// Nobody comes in who does not know it.
+fn random_token() -> io::Result<String> {
+    let mut bytes = [0u8; TOKEN_BYTES / 2];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,31 @@
+//! The schedulers of all processes under `iolane run`.
+//!
+//! Processes with the library of `crates/interpose` come to a socket
+//! ([`Door`](door)) and get a memory that they share with the broker
+//! (`iolane-protocol`). In rounds, the [`Broker`] takes note of what went
+//! to the devices and what has ended, lets each device's
+//! [`Scheduler`](iolane_sched::Scheduler) say what goes next, and wakes those who wait
+//! for it. The processes do their own system calls.
+//!
+//! [`Rules`] say which level a request has, [`Report`] what became of them.
+#![deny(unsafe_code)]
+
+mod broker;
+mod clients;
+mod disks;
+mod door;
+mod error;
+mod identity;
+mod profile;
+mod report;
+mod rounds;
+mod rules;
+mod statistics;
+#[allow(unsafe_code)]
+mod sys;
+
+pub use broker::Broker;
+pub use error::BrokerError;
+pub use profile::{PROFILES, Profile, profile_of};
+pub use report::{CallCount, DiskReport, LevelReport, Report, RoleReport};
+pub use rules::{Rules, RulesError};

@@ -1,0 +1,58 @@
+//! Rules that ship with the program.
+
+/// Name, what runs under it, and rules in TOML.
+pub struct Profile {
+    /// As in `--profile NAME`.
+    pub name: &'static str,
+    /// Programs that it is for, by their files' names.
+    programs: &'static [&'static str],
+    /// As in `--rules FILE`.
+    pub text: &'static str,
+}
+
+/// All of them.
+pub const PROFILES: [Profile; 1] = [Profile {
+    name: "mariadb",
+    programs: &[
+        "mariadbd",
+        "mysqld",
+        "mariadbd-safe",
+        "mysqld_safe",
+        "mariadb-backup",
+    ],
+    text: include_str!("../profiles/mariadb.toml"),
+}];
+
+/// The profile for a command: the first word of which a program's name is the last
+/// part of the path, so that wrappers (`taskset`, `sudo -u mysql`) do not matter.
+pub fn profile_of<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<&'static Profile> {
+    words.into_iter().find_map(|word| {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        PROFILES
+            .iter()
+            .find(|profile| profile.programs.contains(&name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rules;
+
+    #[test]
+    fn every_profile_has_rules_that_are_right() {
+        for profile in &PROFILES {
+            if let Err(error) = Rules::parse(profile.text) {
+                panic!("{}: {error}", profile.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_is_recognised_behind_wrappers() {
+        let of = |line: &str| profile_of(line.split(' ')).map(|profile| profile.name);
+        assert_eq!(of("/usr/sbin/mariadbd --x"), Some("mariadb"));
+        assert_eq!(of("taskset 1 mysqld"), Some("mariadb"));
+        assert_eq!(of("dd if=/dev/zero"), None);
+    }
+}

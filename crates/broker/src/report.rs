@@ -1,0 +1,187 @@
+//! What became of requests, for people and for programs.
+
+mod text;
+
+use hdrhistogram::Histogram;
+use iolane_protocol::{Call, Header, UNRULED};
+use iolane_sched::{Level, RateUnit};
+use serde::Serialize;
+
+use crate::disks::Disk;
+use crate::door::Door;
+use crate::statistics::{Counts, Key, Statistics};
+
+/// The whole of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Disks with a scheduler.
+    pub disks: Vec<DiskReport>,
+    /// Processes that came.
+    pub processes: usize,
+    /// Processes that were not scheduled because too many were there.
+    pub processes_turned_away: usize,
+    /// Requests that went before the scheduler could take them into its account.
+    pub unaccounted: u64,
+    /// Requests that went unscheduled because the broker had not moved for a second.
+    pub left: u64,
+    /// How often processes found the broker stopped.
+    pub stops: u64,
+    /// Places that came back from processes that ended with a request under way.
+    pub reclaimed: u64,
+    /// Requests that went unscheduled because their process had too many.
+    pub without_cell: u64,
+    /// Calls by name, if they were counted.
+    pub calls: Vec<CallCount>,
+}
+
+/// How often a call was caught.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CallCount {
+    /// Its manual page.
+    pub call: &'static str,
+    /// All of them.
+    pub count: u64,
+    /// Those that asked for leave.
+    pub scheduled: u64,
+}
+
+/// Of one disk.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiskReport {
+    /// Such as `vda`.
+    pub disk: String,
+    /// Transfers that lower levels may have in flight, as last learned.
+    pub window_transfers: f64,
+    /// The volume's budget in a second, if one was recognised.
+    pub rate_limit: Option<f64>,
+    /// Whether that is of bytes, not of requests.
+    pub rate_limit_is_bytes: bool,
+    /// What each role did.
+    pub roles: Vec<RoleReport>,
+}
+
+/// Of one role, operation and level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoleReport {
+    /// The rule's name, or `other`.
+    pub role: String,
+    /// `read`, `write` or `sync`.
+    pub operation: &'static str,
+    /// As it went.
+    pub level: &'static str,
+    /// How many.
+    pub requests: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those whose level was lower than the rule's, as their thread had read much.
+    pub sunk: u64,
+    /// From asking to leave.
+    pub queued: LevelReport,
+    /// From leave to the end.
+    pub device: LevelReport,
+    /// Both.
+    pub total: LevelReport,
+}
+
+/// A distribution in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LevelReport {
+    /// Mean.
+    pub mean_ns: f64,
+    /// Half take at most this.
+    pub p50_ns: u64,
+    /// 99 of 100.
+    pub p99_ns: u64,
+    /// 999 of 1000.
+    pub p99_9_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl LevelReport {
+    fn of(histogram: &Histogram<u64>) -> LevelReport {
+        LevelReport {
+            mean_ns: histogram.mean(),
+            p50_ns: histogram.value_at_quantile(0.5),
+            p99_ns: histogram.value_at_quantile(0.99),
+            p99_9_ns: histogram.value_at_quantile(0.999),
+            max_ns: histogram.max(),
+        }
+    }
+}
+
+/// What a report is made from.
+pub(crate) struct Writer<'a> {
+    pub statistics: &'a Statistics,
+    pub roles: &'a [String],
+    pub disks: &'a [Disk],
+    pub header: &'a Header,
+    pub door: &'a Door,
+}
+
+impl Writer<'_> {
+    pub fn report(&self) -> Report {
+        let (processes, processes_turned_away) = self.door.counts();
+        Report {
+            disks: (0..self.disks.len()).map(|disk| self.disk(disk)).collect(),
+            processes,
+            processes_turned_away,
+            unaccounted: self.statistics.unaccounted,
+            left: self.statistics.left,
+            stops: self.statistics.stops,
+            reclaimed: self.statistics.reclaimed,
+            without_cell: self.header.no_cell(),
+            calls: Call::ALL
+                .iter()
+                .filter_map(|call| self.call(*call))
+                .collect(),
+        }
+    }
+
+    fn call(&self, call: Call) -> Option<CallCount> {
+        let (count, scheduled) = self.header.calls(call as usize);
+        (count > 0).then_some(CallCount {
+            call: call.name(),
+            count,
+            scheduled,
+        })
+    }
+
+    fn disk(&self, disk: usize) -> DiskReport {
+        let window = self.disks[disk].window();
+        let counts = self.statistics.counts.iter();
+        DiskReport {
+            disk: self.disks[disk].name.clone(),
+            window_transfers: window.transfers,
+            rate_limit: window.rate_limit.as_ref().map(|limit| limit.per_second),
+            rate_limit_is_bytes: window
+                .rate_limit
+                .is_some_and(|limit| limit.unit == RateUnit::Bytes),
+            roles: counts
+                .filter(|(key, _)| key.disk == disk)
+                .map(|(key, counts)| self.role(key, counts))
+                .collect(),
+        }
+    }
+
+    fn role(&self, key: &Key, counts: &Counts) -> RoleReport {
+        let role = match key.rule {
+            UNRULED => None,
+            rule => self.roles.get(usize::from(rule)),
+        };
+        RoleReport {
+            role: role.map_or_else(|| "other".to_owned(), String::clone),
+            operation: ["read", "write", "sync"][usize::from(key.kind.min(2))],
+            level: Level::from_index(usize::from(key.level)).map_or("none", Level::name),
+            requests: counts.requests,
+            bytes: counts.bytes,
+            failed: counts.failed,
+            sunk: counts.sunk,
+            queued: LevelReport::of(&counts.queued),
+            device: LevelReport::of(&counts.device),
+            total: LevelReport::of(&counts.total),
+        }
+    }
+}

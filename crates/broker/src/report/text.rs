@@ -1,0 +1,122 @@
+//! A report for people.
+
+use std::fmt::{self, Display, Formatter, Write};
+
+use super::{DiskReport, LevelReport, Report, RoleReport};
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.disks.is_empty() {
+            writeln!(f, "no request was scheduled")?;
+        }
+        for disk in &self.disks {
+            f.write_str(&of_disk(disk)?)?;
+        }
+        let notes = [
+            (
+                self.reclaimed,
+                "places came back from processes that had ended",
+            ),
+            (
+                self.unaccounted,
+                "requests went outside of the scheduler's account",
+            ),
+            (
+                self.left,
+                "requests went unscheduled, as the broker had not moved for a second",
+            ),
+            (
+                self.without_cell,
+                "requests went unscheduled, as their process had too many",
+            ),
+            (
+                self.processes_turned_away as u64,
+                "processes were not scheduled, as too many were there",
+            ),
+        ];
+        for (count, what) in notes {
+            if count > 0 {
+                writeln!(f, "{count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn of_disk(disk: &DiskReport) -> Result<String, fmt::Error> {
+    let mut text = String::new();
+    write!(text, "{}: window {:.0}", disk.disk, disk.window_transfers)?;
+    match (disk.rate_limit, disk.rate_limit_is_bytes) {
+        (None, _) => {}
+        (Some(rate), false) => write!(text, ", volume of {rate:.0} requests/s")?,
+        (Some(rate), true) => write!(text, ", volume of {:.0} MB/s", rate / 1e6)?,
+    }
+    writeln!(text)?;
+    writeln!(
+        text,
+        "  {:<18} {:<5} {:<10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}",
+        "role", "", "level", "requests", "MB", "queued", "device", "p50", "p99", "p99.9", "sunk"
+    )?;
+    for role in &disk.roles {
+        line(&mut text, role)?;
+    }
+    Ok(text)
+}
+
+fn line(text: &mut String, role: &RoleReport) -> fmt::Result {
+    let LevelReport {
+        p50_ns,
+        p99_ns,
+        p99_9_ns,
+        ..
+    } = role.total;
+    writeln!(
+        text,
+        "  {:<18} {:<5} {:<10} {:>9} {:>9.1} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}",
+        role.role,
+        role.operation,
+        role.level,
+        role.requests,
+        role.bytes as f64 / 1e6,
+        time(role.queued.mean_ns),
+        time(role.device.mean_ns),
+        time(p50_ns as f64),
+        time(p99_ns as f64),
+        time(p99_9_ns as f64),
+        role.sunk,
+    )
+}
+
+/// Three digits and a unit.
+fn time(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ..1e3 => (ns, "ns"),
+        1e3..1e6 => (ns / 1e3, "us"),
+        1e6..1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    let digits = match value {
+        ..10.0 => 2,
+        10.0..100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        assert_eq!(time(0.0), "0.00 ns");
+        assert_eq!(time(1_234_000.0), "1.23 ms");
+        assert_eq!(time(45_600.0), "45.6 us");
+        assert_eq!(time(2e9), "2.00 s");
+    }
+
+    #[test]
+    fn an_empty_report_says_so() {
+        assert_eq!(Report::default().to_string(), "no request was scheduled\n");
+    }
+}

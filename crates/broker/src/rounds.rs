@@ -1,0 +1,363 @@
+//! The broker's rounds: what processes did, what may go now, who is woken.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use iolane_protocol::sys::{clock, futex};
+use iolane_protocol::{
+    Asked, CELLS_PER_CLIENT, Cell, CellState, DEVICES_MAX, DeviceState, LEVELS, Memory, cell_of,
+    client_of,
+};
+
+use crate::clients::{Standing, Standings};
+use crate::disks::{Disk, Taken};
+use crate::door::Door;
+use crate::identity;
+use crate::report::{Report, Writer};
+use crate::statistics::{Ended, Key, Statistics};
+
+/// While there is something to do the broker comes by itself after so long, so that
+/// requests that started unasked need not wake it.
+const DOZE_NS: u64 = 2_000_000;
+/// Rounds without news after which it sleeps.
+const QUIET_ROUNDS_MAX: u32 = 5;
+/// While it sleeps it shows so often that it lives.
+const SLEEP_NS: u64 = 100_000_000;
+
+/// What the broker's thread has.
+pub struct Rounds {
+    memory: &'static Memory,
+    door: Arc<Door>,
+    disks: Vec<Disk>,
+    /// By entry in the table of devices.
+    disk_of: [Option<usize>; DEVICES_MAX],
+    standings: Standings,
+    statistics: Statistics,
+    roles: Vec<String>,
+    /// Of one round; kept for its memory.
+    events: Vec<Event>,
+    quiet_rounds: u32,
+}
+
+/// Something that a process did.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    at_ns: u64,
+    cell: usize,
+    what: What,
+}
+
+/// In the order in which they come where the time is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Started,
+    Asked,
+    Ended,
+    Left,
+}
+
+impl Rounds {
+    pub fn new(memory: &'static Memory, door: Arc<Door>, roles: Vec<String>) -> Rounds {
+        Rounds {
+            memory,
+            door,
+            disks: Vec::new(),
+            disk_of: [None; DEVICES_MAX],
+            standings: Standings::new(),
+            statistics: Statistics::default(),
+            roles,
+            events: Vec::new(),
+            quiet_rounds: 0,
+        }
+    }
+
+    /// Takes note of all that is new, and lets go what may go.
+    pub fn round(&mut self) {
+        self.memory.header.beat();
+        if self.memory.header.was_marked_stopped() {
+            self.statistics.stops += 1;
+        }
+        self.answer_devices();
+        self.collect();
+        for at in 0..self.events.len() {
+            self.apply(self.events[at]);
+        }
+        for client in self.door.take_dead() {
+            self.bury(client);
+        }
+        self.grant();
+    }
+
+    /// Until there is news, or it is time for the next round.
+    pub fn rest(&mut self, is_over: impl Fn() -> bool) {
+        let is_quiet = self.events.is_empty();
+        self.quiet_rounds = if is_quiet { self.quiet_rounds + 1 } else { 0 };
+        let dozes = self.quiet_rounds <= QUIET_ROUNDS_MAX;
+        let most_ns = if dozes { DOZE_NS } else { SLEEP_NS };
+        let now_ns = clock::now_ns();
+        let timers = self.disks.iter().filter_map(Disk::next_timer);
+        let timer_ns = timers.min().map_or(most_ns, |at| at.saturating_sub(now_ns));
+        let (memory, door) = (self.memory, &self.door);
+        let has_work =
+            || !memory.news.is_empty() || door.has_dead() || is_over() || has_asked(memory);
+        memory.header.rest(dozes, timer_ns.min(most_ns), has_work);
+    }
+
+    /// Nobody waits for it any more.
+    pub fn close(&mut self) {
+        self.memory.header.close();
+        for disk in &self.disks {
+            self.memory.devices[disk.leader].set_gate(0, false);
+        }
+        for cell in &self.memory.cells[..self.door.clients_ever() * CELLS_PER_CLIENT] {
+            if cell.state() == Some(CellState::Posted) {
+                futex::wake(cell.word(), u32::MAX);
+            }
+        }
+    }
+
+    pub fn report(&self) -> Report {
+        Writer {
+            statistics: &self.statistics,
+            roles: &self.roles,
+            disks: &self.disks,
+            header: &self.memory.header,
+            door: &self.door,
+        }
+        .report()
+    }
+
+    fn answer_devices(&mut self) {
+        for (index, entry) in self.memory.devices.iter().enumerate() {
+            let Some(number) = entry.number() else {
+                return;
+            };
+            if entry.state() != DeviceState::Asked {
+                continue;
+            }
+            match identity::disk_of(number) {
+                None => entry.answer(DeviceState::Passed, index),
+                Some(found) => {
+                    let known = self.disks.iter().position(|disk| disk.name == found.name);
+                    let disk = known.unwrap_or_else(|| {
+                        let made = Disk::new(found.name, index, found.rotational);
+                        self.disks.push(made);
+                        self.disks.len() - 1
+                    });
+                    self.disk_of[index] = Some(disk);
+                    entry.answer(DeviceState::Scheduled, self.disks[disk].leader);
+                }
+            }
+            futex::wake(entry.word(), u32::MAX);
+        }
+    }
+
+    /// What processes did since the last round, in the order in which they did it.
+    fn collect(&mut self) {
+        self.events.clear();
+        let (memory, standings) = (self.memory, RefCell::new(&mut self.standings));
+        let events = RefCell::new(&mut self.events);
+        memory.news.drain(|client| {
+            memory.clients[client].news.drain(|index| {
+                let number = cell_of(client, index);
+                let mut standings = standings.borrow_mut();
+                let is_known = *standings.of(number) != Standing::Unknown;
+                read(
+                    &memory.cells[number],
+                    number,
+                    is_known,
+                    &mut events.borrow_mut(),
+                );
+            });
+        });
+        self.events.sort_by_key(|event| (event.at_ns, event.what));
+    }
+
+    fn disk(&mut self, asked: &Asked) -> Option<usize> {
+        let is_valid = usize::from(asked.level) < LEVELS && asked.length <= 1 << 30;
+        let disk = *self.disk_of.get(usize::from(asked.device))?;
+        disk.filter(|_| is_valid)
+    }
+
+    fn apply(&mut self, event: Event) {
+        let cell = &self.memory.cells[event.cell];
+        let standing = *self.standings.of(event.cell);
+        match (event.what, standing) {
+            (What::Started, Standing::Unknown) => {
+                let asked = cell.asked();
+                let Some(disk) = self.disk(&asked) else {
+                    return;
+                };
+                let started = self.disks[disk].started(event.cell, &asked, event.at_ns);
+                self.statistics.unaccounted += u64::from(started.is_none());
+                *self.standings.of(event.cell) = match started {
+                    Some(id) => Standing::Flying(id, asked),
+                    None => Standing::Loose(asked),
+                };
+            }
+            (What::Asked, Standing::Unknown) => {
+                let asked = cell.asked();
+                let taken = match self.disk(&asked) {
+                    Some(disk) => self.disks[disk].ask(event.cell, &asked, event.at_ns),
+                    // Nonsense: the kernel will say so.
+                    None => Taken::Loose,
+                };
+                *self.standings.of(event.cell) = match taken {
+                    Taken::Queued(id) => Standing::Queued(id, asked),
+                    Taken::Loose => {
+                        self.statistics.unaccounted += 1;
+                        let_go(self.memory, event.cell, clock::now_ns());
+                        Standing::Loose(asked)
+                    }
+                };
+            }
+            (What::Ended, _) => {
+                self.end(event, standing);
+                free(cell);
+            }
+            (What::Left, _) => {
+                self.statistics.left += 1;
+                self.forget(standing);
+                *self.standings.of(event.cell) = Standing::Unknown;
+                free(cell);
+            }
+            // Told twice.
+            (What::Started | What::Asked, _) => {}
+        }
+    }
+
+    fn end(&mut self, event: Event, standing: Standing) {
+        *self.standings.of(event.cell) = Standing::Unknown;
+        let cell = &self.memory.cells[event.cell];
+        let (ended_ns, result) = cell.end();
+        let asked = match standing {
+            Standing::Flying(id, asked) => {
+                if let Some(disk) = self.disk(&asked) {
+                    self.disks[disk].ended(id, ended_ns, result >= 0);
+                }
+                asked
+            }
+            Standing::Loose(asked) => asked,
+            Standing::Queued(..) | Standing::Unknown => return self.forget(standing),
+        };
+        let Some(disk) = self.disk(&asked) else {
+            return;
+        };
+        let started_ns = cell.started_ns();
+        let key = Key {
+            disk,
+            rule: asked.rule,
+            level: asked.level,
+            kind: asked.kind,
+        };
+        let ended = Ended {
+            bytes: u64::try_from(result)
+                .unwrap_or(0)
+                .min(u64::from(asked.length)),
+            queued_ns: started_ns.saturating_sub(asked.asked_ns),
+            device_ns: ended_ns.saturating_sub(started_ns),
+            failed: result < 0,
+            sunk: asked.level > asked.ruled_level,
+        };
+        self.statistics.record(key, &ended);
+    }
+
+    /// The request will never be reported as ended.
+    fn forget(&mut self, standing: Standing) {
+        let now_ns = clock::now_ns();
+        match standing {
+            Standing::Queued(id, asked) => {
+                if let Some(disk) = self.disk(&asked) {
+                    self.disks[disk].withdraw(id);
+                }
+            }
+            Standing::Flying(id, asked) => {
+                if let Some(disk) = self.disk(&asked) {
+                    self.disks[disk].ended(id, now_ns, false);
+                }
+            }
+            Standing::Loose(_) | Standing::Unknown => {}
+        }
+    }
+
+    /// A process has ended: its places come back, whatever it was doing.
+    fn bury(&mut self, client: usize) {
+        for standing in self.standings.take(client) {
+            self.statistics.reclaimed += u64::from(standing != Standing::Unknown);
+            self.forget(standing);
+        }
+        self.memory.clients[client].news.drain(|_| ());
+        self.memory.clients[client].grants.drain(|_| ());
+        for cell in self.memory.cells_of(client) {
+            free(cell);
+        }
+        self.door.let_in_another(client);
+    }
+
+    /// Wakes those whose turn it is, and says what may start unasked.
+    fn grant(&mut self) {
+        let now_ns = clock::now_ns();
+        let (memory, standings) = (self.memory, &mut self.standings);
+        for disk in &mut self.disks {
+            disk.dispatch(now_ns, |number, id| {
+                let standing = standings.of(number);
+                if let Standing::Queued(_, asked) = *standing {
+                    *standing = Standing::Flying(id, asked);
+                }
+                let_go(memory, number, now_ns);
+            });
+            memory.devices[disk.leader].set_gate(disk.gate(), disk.has_queued());
+        }
+    }
+}
+
+/// Whether a device waits for an answer.
+fn has_asked(memory: &Memory) -> bool {
+    let taken = memory
+        .devices
+        .iter()
+        .take_while(|entry| entry.number().is_some());
+    taken
+        .into_iter()
+        .any(|entry| entry.state() == DeviceState::Asked)
+}
+
+/// What has become of a cell. Between two rounds a request may have come and ended.
+fn read(cell: &Cell, number: usize, is_known: bool, events: &mut Vec<Event>) {
+    let mut push = |at_ns, what| {
+        events.push(Event {
+            at_ns,
+            cell: number,
+            what,
+        });
+    };
+    match cell.state() {
+        Some(CellState::Posted) if !is_known => push(cell.asked().asked_ns, What::Asked),
+        Some(CellState::Started) if !is_known => push(cell.started_ns(), What::Started),
+        Some(CellState::Ended) => {
+            if !is_known {
+                push(cell.started_ns(), What::Started);
+            }
+            push(cell.end().0.max(cell.started_ns()), What::Ended);
+        }
+        Some(CellState::Left) => push(u64::MAX, What::Left),
+        _ => {}
+    }
+}
+
+/// Gives leave. Where the process has given up meanwhile, it says so itself.
+fn let_go(memory: &Memory, number: usize, now_ns: u64) {
+    let cell = &memory.cells[number];
+    cell.set_started_ns(now_ns);
+    let is_asynchronous = cell.asked().asynchronous;
+    if cell.change(CellState::Posted, CellState::Granted) {
+        futex::wake(cell.word(), 1);
+        if is_asynchronous {
+            memory.clients[client_of(number)].grant(number % CELLS_PER_CLIENT);
+        }
+    }
+}
+
+fn free(cell: &Cell) {
+    cell.set(CellState::Free);
+}

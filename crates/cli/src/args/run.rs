@@ -1,0 +1,35 @@
+//! `iolane run`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Rules that ship with iolane, by the database's name; auto goes by the command
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub profile: String,
+    /// Rules in TOML, which come before those of the profile (docs/run.md)
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
+    /// Where the report goes: as JSON if the name ends in .json, otherwise as text
+    /// [default: standard error]
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// List the calls that were caught, and how many of them were scheduled
+    #[arg(long)]
+    pub check: bool,
+    /// The library to preload [default: libiolane_interpose.so beside this program or in
+    /// ../lib/iolane]
+    #[arg(long, value_name = "FILE")]
+    pub library: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    pub command: Vec<OsString>,
+}

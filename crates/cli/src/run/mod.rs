@@ -1,0 +1,88 @@
+//! `iolane run`: a database that knows nothing of priorities, with them.
+
+mod child;
+mod library;
+mod program;
+mod report;
+
+use std::fs;
+
+use iolane_broker::{Broker, PROFILES, Rules, profile_of};
+
+use crate::args::run::RunArgs;
+use crate::error::Failure;
+use crate::session::Session;
+
+pub const NAME: &str = "run";
+pub const ABOUT: &str = "Run a database with prioritized I/O, unmodified";
+
+/// Runs the command until it and all that it has started have ended. The exit code is
+/// the command's.
+///
+/// # Errors
+/// What keeps the command from being started as it should: it is not started then.
+pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
+    let rules = rules(&arguments)?;
+    let program = program::find(&arguments.command[0])?;
+    program::check(&program)?;
+    let library = library::find(arguments.library.as_deref())?;
+    let report = report::Place::new(arguments.report.clone())?;
+    let broker = Broker::start(&rules, arguments.check).map_err(|error| {
+        Failure::setup(
+            error.to_string(),
+            "iolane run needs shared memory (memfd_create) and abstract Unix sockets.",
+        )
+    })?;
+    let ended = child::run(&arguments.command, &library, &broker, &report)?;
+    session.end_with(ended);
+    let Some(result) = broker.finish() else {
+        return Err(Failure::Internal {
+            message: "the broker ended before the command; it went on unscheduled".to_owned(),
+        });
+    };
+    if arguments.check {
+        report.write_calls(&result);
+    }
+    report.write(&result)?;
+    Ok(String::new())
+}
+
+/// Those of the user, then those of the profile.
+fn rules(arguments: &RunArgs) -> Result<Rules, Failure> {
+    let profile = profile(arguments)?;
+    let Some(path) = &arguments.rules else {
+        return Ok(profile);
+    };
+    let remedy = "docs/run.md has all that rules can say.";
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::setup(
+            format!("cannot read {}: {error}", path.display()),
+            "Name a file with rules.",
+        )
+    })?;
+    let refused = |error| Failure::setup(format!("{}: {error}", path.display()), remedy);
+    Rules::parse(&text)
+        .and_then(|own| own.before(&profile))
+        .map_err(refused)
+}
+
+fn profile(arguments: &RunArgs) -> Result<Rules, Failure> {
+    let found = if arguments.profile == "auto" {
+        let words = arguments.command.iter().filter_map(|word| word.to_str());
+        profile_of(words)
+    } else {
+        let known = PROFILES.iter().find(|one| one.name == arguments.profile);
+        if known.is_none() {
+            let names: Vec<&str> = PROFILES.iter().map(|one| one.name).collect();
+            return Err(Failure::setup(
+                format!("there is no profile '{}'", arguments.profile),
+                format!("Use auto, or one of: {}.", names.join(", ")),
+            ));
+        }
+        known
+    };
+    let text = found.map_or("", |profile| profile.text);
+    Rules::parse(text).map_err(|error| Failure::Internal {
+        message: format!("the profile: {error}"),
+    })
+}

@@ -1,0 +1,198 @@
+//! Which file a command runs, and whether the library can enter it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::Failure;
+use crate::sys::attribute;
+
+/// The headers of an executable lie at its beginning.
+const HEADER_BYTES_MAX: u64 = 64 << 10;
+/// Interpreters of interpreters.
+const SCRIPTS_MAX: usize = 4;
+/// Of the ELF specification.
+const PT_INTERP: u32 = 3;
+const INSTEAD: &str = "Use a dynamically linked build that runs without file capabilities; the \
+kernel's own priorities (ionice) need no library.";
+
+/// As a shell looks for it.
+///
+/// # Errors
+/// There is none.
+pub fn find(command: &OsStr) -> Result<PathBuf, Failure> {
+    if command.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(command);
+        return if is_executable(&path) {
+            Ok(path)
+        } else {
+            Err(missing(command))
+        };
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&folders)
+        .map(|folder| folder.join(command))
+        .find(|path| is_executable(path));
+    found.ok_or_else(|| missing(command))
+}
+
+fn missing(command: &OsStr) -> Failure {
+    Failure::setup(
+        format!("there is no program '{}'", command.to_string_lossy()),
+        "Check its name and path.",
+    )
+}
+
+fn is_executable(path: &Path) -> bool {
+    let metadata = fs::metadata(path);
+    metadata.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether the dynamic loader would preload a library into it.
+///
+/// # Errors
+/// It would not, and why.
+pub fn check(path: &Path) -> Result<(), Failure> {
+    let mut path = path.to_owned();
+    for _ in 0..SCRIPTS_MAX {
+        match look(&path)? {
+            None => return Ok(()),
+            Some(interpreter) => path = interpreter,
+        }
+    }
+    Ok(())
+}
+
+/// The interpreter, if it is a script.
+fn look(path: &Path) -> Result<Option<PathBuf>, Failure> {
+    let refuse = |why: &str| Failure::setup(format!("{} {why}", path.display()), INSTEAD);
+    let unreadable = |error| {
+        let remedy = "iolane run has to see whether its library can enter the program.";
+        Failure::setup(format!("cannot read {}: {error}", path.display()), remedy)
+    };
+    let mut header = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(HEADER_BYTES_MAX).read_to_end(&mut header))
+        .map_err(unreadable)?;
+    if let Some(script) = header.strip_prefix(b"#!") {
+        let line = script.split(|&byte| byte == b'\n').next().unwrap_or(script);
+        let word = line
+            .split(u8::is_ascii_whitespace)
+            .find(|word| !word.is_empty());
+        return Ok(word.map(|word| PathBuf::from(OsStr::from_bytes(word))));
+    }
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    if metadata.mode() & 0o6000 != 0 && !is_own(&metadata) {
+        return Err(refuse(
+            "runs as another user (set-user-ID or set-group-ID): no library is preloaded into it",
+        ));
+    }
+    if attribute::exists(path, c"security.capability") {
+        return Err(refuse(
+            "has file capabilities: no library is preloaded into it",
+        ));
+    }
+    match executable(&header) {
+        Executable::Dynamic => Ok(None),
+        Executable::Static => Err(refuse(
+            "is statically linked: no library can be preloaded into it",
+        )),
+        Executable::Foreign => Err(refuse("is no 64-bit program of this machine")),
+    }
+}
+
+/// Root changes to nobody else by it.
+fn is_own(metadata: &fs::Metadata) -> bool {
+    let own = fs::metadata("/proc/self");
+    own.is_ok_and(|own| own.uid() == metadata.uid() && own.gid() == metadata.gid())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Executable {
+    Dynamic,
+    Static,
+    Foreign,
+}
+
+/// Reads an ELF header of 64 bits and its table of segments.
+fn executable(header: &[u8]) -> Executable {
+    let machine: u16 = if cfg!(target_arch = "aarch64") {
+        183
+    } else {
+        62
+    };
+    let is_known = header.starts_with(b"\x7fELF\x02\x01") && half(header, 18) == Some(machine);
+    if !is_known {
+        return Executable::Foreign;
+    }
+    let table = |at: usize| {
+        let bytes = header.get(at..at + 8)?;
+        usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
+    };
+    let (offset, size, count) = (table(32), half(header, 54), half(header, 56));
+    let (Some(offset), Some(size), Some(count)) = (offset, size, count) else {
+        return Executable::Foreign;
+    };
+    let mut kinds = (0..usize::from(count)).map_while(|index| {
+        let at = offset.checked_add(index * usize::from(size))?;
+        let bytes = header.get(at..at.checked_add(4)?)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    });
+    if kinds.any(|kind| kind == PT_INTERP) {
+        Executable::Dynamic
+    } else {
+        Executable::Static
+    }
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    let bytes = bytes.get(at..at + 2)?;
+    Some(u16::from_le_bytes(bytes.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+
+    #[test]
+    fn programs_are_found_as_a_shell_does() {
+        let shell = find(OsStr::new("sh")).unwrap();
+        assert!(shell.is_absolute());
+        check(&shell).unwrap();
+        assert!(find(OsStr::new("/etc/passwd")).is_err());
+        assert!(find(&OsString::from("no-such-program-here")).is_err());
+    }
+
+    #[test]
+    fn what_no_library_can_enter_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let shell = fs::read(find(OsStr::new("sh")).unwrap()).unwrap();
+        assert_eq!(executable(&shell), Executable::Dynamic);
+        // The same without the segment that names the loader.
+        let mut bare = shell.clone();
+        let offset = u64::from_le_bytes(bare[32..40].try_into().unwrap()) as usize;
+        let size = usize::from(half(&bare, 54).unwrap());
+        for index in 0..usize::from(half(&bare, 56).unwrap()) {
+            let at = offset + index * size;
+            if bare[at..at + 4] == PT_INTERP.to_le_bytes() {
+                bare[at..at + 4].copy_from_slice(&4u32.to_le_bytes());
+            }
+        }
+        fs::write(&path, &bare).unwrap();
+        let refused = check(&path).unwrap_err();
+        assert!(
+            refused.to_string().contains("statically linked"),
+            "{refused}"
+        );
+        fs::write(&path, "#!/bin/sh -e\n").unwrap();
+        check(&path).unwrap();
+        fs::write(&path, "\x7fELF\x01\x01").unwrap();
+        assert_eq!(check(&path).unwrap_err().kind().exit_code(), 2);
+    }
+}

@@ -1,0 +1,86 @@
+//! The broker dies, stops, or its clients do.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::place::{iolane_run, on_disk, report, wait_until};
+
+/// Copies this many blocks of 4 KiB, each durable before the next.
+const BLOCKS: u64 = 3000;
+
+/// A process that writes for a while, under `iolane run`. Its own number goes into a
+/// file.
+fn start_writer(directory: &Path, report: &Path) -> Child {
+    let script = format!(
+        "echo $$ >{0}/number; exec dd if=/dev/zero of={0}/file bs=4k count={BLOCKS} oflag=direct,dsync",
+        directory.display()
+    );
+    let child = iolane_run(report)
+        .args(["sh", "-c", &script])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until(|| length(directory) > 0);
+    child
+}
+
+fn length(directory: &Path) -> u64 {
+    fs::metadata(directory.join("file")).map_or(0, |file| file.len())
+}
+
+fn signal(signal: &str, process: &str) {
+    let sent = Command::new("kill").args([signal, process]).status();
+    assert!(sent.unwrap().success());
+}
+
+fn writer(directory: &Path) -> String {
+    let number = fs::read_to_string(directory.join("number")).unwrap();
+    number.trim().to_owned()
+}
+
+#[test]
+fn a_writer_goes_on_when_the_broker_is_killed() {
+    let directory = on_disk();
+    let mut child = start_writer(directory.path(), &directory.path().join("report.json"));
+    signal("-KILL", &child.id().to_string());
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+    wait_until(|| length(directory.path()) == BLOCKS * 4096);
+}
+
+#[test]
+fn a_writer_goes_on_when_the_broker_is_stopped() {
+    let directory = on_disk();
+    let to = directory.path().join("report.json");
+    let mut child = start_writer(directory.path(), &to);
+    let number = child.id().to_string();
+    signal("-STOP", &number);
+    let before = length(directory.path());
+    wait_until(|| length(directory.path()) > before + 100 * 4096);
+    signal("-CONT", &number);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(length(directory.path()), BLOCKS * 4096);
+}
+
+#[test]
+fn a_killed_command_ends_the_run_with_its_code() {
+    let directory = on_disk();
+    let to = directory.path().join("report.json");
+    let mut child = start_writer(directory.path(), &to);
+    signal("-KILL", &writer(directory.path()));
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 9));
+    assert_eq!(report(&to)["schema"], "iolane.run/1");
+}
+
+#[test]
+fn signals_are_handed_on_and_a_report_comes_on_request() {
+    let directory = on_disk();
+    let to = directory.path().join("report.json");
+    let mut child = start_writer(directory.path(), &to);
+    let number = child.id().to_string();
+    signal("-USR1", &number);
+    wait_until(|| fs::metadata(&to).is_ok_and(|file| file.len() > 0));
+    signal("-TERM", &number);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+}

@@ -1,0 +1,68 @@
+//! Where the tests of `iolane run` run, and with what.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// `iolane run --`, without a report on standard error.
+pub fn iolane_run(report: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));
+    command.args(["run", "--report"]).arg(report).arg("--");
+    command
+}
+
+/// A directory on the disk of the built program: what lies in memory has no
+/// scheduler.
+pub fn on_disk() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A C program of this folder, built once.
+pub fn probe() -> &'static Path {
+    static PROBE: OnceLock<PathBuf> = OnceLock::new();
+    PROBE.get_or_init(|| {
+        let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-probe");
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run/probe.c");
+        let built = Command::new("cc")
+            .args(["-O2", "-D_FORTIFY_SOURCE=2", "-Wall", "-Wextra", "-Werror"])
+            .args(["-pthread", "-o"])
+            .arg(&to)
+            .arg(&from)
+            .status();
+        assert!(built.unwrap().success(), "the probe does not compile");
+        to
+    })
+}
+
+/// The report that a run has left.
+pub fn report(path: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(path).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Requests that were scheduled, on all disks.
+pub fn scheduled(report: &serde_json::Value) -> u64 {
+    let disks = report["report"]["disks"].as_array().unwrap();
+    let roles = disks
+        .iter()
+        .flat_map(|disk| disk["roles"].as_array().unwrap());
+    roles.map(|role| role["requests"].as_u64().unwrap()).sum()
+}
+
+pub fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub fn wait_until(is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < WAIT_MAX, "it does not come to that");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

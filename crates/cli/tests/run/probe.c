@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Calls a program may make, one pattern per name. Prints what each gave, so
+ * that a run with the library can be held against one without.
+ *
+ *   probe PATTERN DIRECTORY
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 64, THREADS = 8 };
+
+static const char *directory;
+static char *page; /* aligned for direct I/O */
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(3);
+}
+
+#define SHOW(call)                                                             \
+	do {                                                                   \
+		errno = 0;                                                     \
+		long result_ = (long)(call);                                   \
+		printf("%s = %ld, errno %d\n", #call, result_, errno);         \
+	} while (0)
+
+static char *path_of(const char *name)
+{
+	char *path;
+
+	if (asprintf(&path, "%s/%s", directory, name) < 0)
+		die("asprintf");
+	return path;
+}
+
+static int open_file(const char *name, int flags)
+{
+	int fd = open(path_of(name), flags | O_CREAT, 0600);
+
+	if (fd < 0)
+		die(name);
+	return fd;
+}
+
+static void fill(char byte)
+{
+	memset(page, byte, PAGE);
+}
+
+/* What a page of the file holds: its bytes are all the same, or 0. */
+static int holds(int fd, int index)
+{
+	if (pread(fd, page, PAGE, (off_t)index * PAGE) != PAGE)
+		return -1;
+	for (int i = 1; i < PAGE; i++)
+		if (page[i] != page[0])
+			return -2;
+	return page[0];
+}
+
+static void plain(void)
+{
+	struct iovec two[2] = { { page, 100 }, { page + 100, 200 } };
+	int fd = open_file("plain", O_RDWR);
+
+	fill('a');
+	SHOW(write(fd, page, 1000));
+	SHOW(writev(fd, two, 2));
+	SHOW(pwrite(fd, page, PAGE, 5000));
+	SHOW(pwritev(fd, two, 2, 20000));
+	SHOW(pwritev2(fd, two, 2, -1, 0));
+	SHOW(lseek(fd, 0, SEEK_CUR));
+	SHOW(fdatasync(fd));
+	SHOW(lseek(fd, 0, SEEK_SET));
+	SHOW(read(fd, page, 10));
+	SHOW(readv(fd, two, 2));
+	SHOW(pread(fd, page, PAGE, 19000)); /* short: the file ends */
+	SHOW(pread(fd, page, PAGE, 30000)); /* behind the end */
+	SHOW(preadv(fd, two, 2, 0));
+	SHOW(preadv2(fd, two, 2, -1, 0));
+	SHOW(preadv2(fd, two, 2, 0, RWF_NOWAIT) > 0);
+	SHOW(lseek(fd, 0, SEEK_CUR));
+	SHOW(ftruncate(fd, 100));
+	SHOW(pread(fd, page, PAGE, 0));
+	SHOW(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 50) <= 0);
+	SHOW(pread(fd, page, PAGE, 0));
+	SHOW(fsync(fd));
+	SHOW(close(fd));
+}
+
+static void wrong(void)
+{
+	int fd = open_file("wrong", O_RDWR);
+	int reads = open_file("wrong", O_RDONLY);
+	struct iovec none = { page, 10 };
+	/* What the compiler must not know. */
+	volatile int minus = -1, many = 5000;
+	char *volatile nowhere = NULL;
+
+	SHOW(write(fd, page, 10));
+	SHOW(pread(-1, page, 1, 0));
+	SHOW(pread(fd, page, 1, minus));
+	SHOW(pread(fd, nowhere, 1, 0));
+	SHOW(pread(fd, page, 0, 0));
+	SHOW(readv(fd, &none, minus));
+	SHOW(readv(fd, &none, many));
+	SHOW(write(reads, page, 1));
+	SHOW(pwrite(reads, page, 1, 0));
+	SHOW(fsync(-1));
+	SHOW(fdatasync(99999));
+	SHOW(close(reads));
+	SHOW(pread(reads, page, 1, 0));
+	SHOW(open(path_of("no/such"), O_RDONLY));
+	SHOW(close(-1));
+	SHOW(dup2(-1, 7));
+}
+
+static void direct(void)
+{
+	int fd = open_file("direct", O_RDWR | O_DIRECT);
+
+	for (int i = 0; i < 4; i++) {
+		fill('a' + i);
+		SHOW(pwrite(fd, page, PAGE, i * PAGE));
+	}
+	SHOW(pread(fd, page, PAGE, PAGE));
+	SHOW(pread(fd, page + 1, PAGE, 0));
+	SHOW(pread(fd, page, 100, 0));
+	SHOW(pwrite(fd, page, PAGE, 1));
+	SHOW(pread(fd, page, PAGE, 3 * PAGE));
+	SHOW(pread(fd, page, PAGE, 4 * PAGE));
+	SHOW(fsync(fd));
+	for (int i = 0; i < 4; i++)
+		SHOW(holds(fd, i));
+	SHOW(fcntl(fd, F_SETFL, 0));
+	SHOW(pread(fd, page, 100, 10));
+	SHOW(fcntl(fd, F_SETFL, O_DIRECT));
+	SHOW(pread(fd, page, 100, 10));
+}
+
+static void append(void)
+{
+	int fd = open_file("append", O_RDWR | O_APPEND | O_DSYNC);
+
+	for (int i = 0; i < 5; i++)
+		SHOW(write(fd, page, 100));
+	SHOW(lseek(fd, 0, SEEK_END));
+	SHOW(pwrite(fd, page, 10, 0)); /* O_APPEND: at the end (pwrite(2)) */
+	SHOW(lseek(fd, 0, SEEK_END));
+}
+
+static void descriptors(void)
+{
+	int one = open_file("one", O_RDWR), two = open_file("two", O_RDWR), pair[2], copy;
+	char byte = 'p';
+
+	fill('1');
+	SHOW(pwrite(one, page, PAGE, 0));
+	fill('2');
+	SHOW(pwrite(two, page, PAGE, 0));
+	SHOW(dup2(two, one) == one);
+	SHOW(holds(one, 0));
+	copy = dup(one);
+	SHOW(close(one));
+	SHOW(holds(copy, 0));
+	/* The number goes to a pipe, and back to a file. */
+	SHOW(close(copy));
+	if (pipe(pair))
+		die("pipe");
+	SHOW(write(pair[1], &byte, 1));
+	SHOW(read(pair[0], &byte, 1));
+	SHOW(pread(pair[0], &byte, 1, 0));
+	SHOW(close_range(pair[0], pair[1], 0));
+	one = open_file("one", O_RDONLY);
+	SHOW(holds(one, 0));
+}
+
+static void passed(void)
+{
+	int pair[2], fd = open_file("passed", O_RDWR);
+	char byte = 'x';
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec piece = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1,
+				  .msg_control = &control, .msg_controllen = sizeof(control) };
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		die("socketpair");
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	SHOW(sendmsg(pair[0], &message, 0));
+	SHOW(close(fd));
+	SHOW(recvmsg(pair[1], &message, 0));
+	memcpy(&fd, CMSG_DATA(&control.header), sizeof(fd));
+	fill('q');
+	SHOW(pwrite(fd, page, PAGE, 0));
+	SHOW(holds(fd, 0));
+	SHOW(fsync(fd));
+}
+
+static void child_writes(int fd, char byte)
+{
+	fill(byte);
+	_exit(pwrite(fd, page, PAGE, 0) == PAGE && fsync(fd) == 0 ? 0 : 1);
+}
+
+static void forked(void)
+{
+	int fd = open_file("forked", O_RDWR), status;
+
+	fill('0');
+	SHOW(pwrite(fd, page, PAGE, 0));
+	SHOW(fsync(fd));
+	for (int i = 1; i <= 4; i++) {
+		pid_t child = fork();
+
+		if (child == 0)
+			child_writes(fd, '0' + i);
+		if (waitpid(child, &status, 0) != child)
+			die("waitpid");
+		SHOW(WEXITSTATUS(status));
+		SHOW(holds(fd, 0));
+	}
+	pid_t child = vfork();
+	if (child == 0) {
+		execl("/bin/sh", "sh", "-c", "exit 9", NULL);
+		_exit(1);
+	}
+	waitpid(child, &status, 0);
+	SHOW(WEXITSTATUS(status));
+	SHOW(fsync(fd));
+}
+
+static int cloned_main(void *fd)
+{
+	fill('c');
+	return pwrite(*(int *)fd, page, PAGE, 0) == PAGE && fdatasync(*(int *)fd) == 0 ? 5 : 6;
+}
+
+static void cloned(void)
+{
+	int fd = open_file("cloned", O_RDWR), status;
+	char *stack = malloc(1 << 16);
+
+	SHOW(pwrite(fd, page, PAGE, 0));
+	pid_t child = clone(cloned_main, stack + (1 << 16), SIGCHLD, &fd);
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		die("clone");
+	SHOW(WEXITSTATUS(status));
+	SHOW(holds(fd, 0));
+}
+
+static int shared;
+
+static void *thread_main(void *number)
+{
+	long mine = (long)number;
+	char *own;
+
+	if (posix_memalign((void **)&own, PAGE, PAGE))
+		return (void *)1;
+	for (int i = (int)mine; i < PAGES; i += THREADS) {
+		memset(own, 'A' + i % 26, PAGE);
+		if (pwrite(shared, own, PAGE, (off_t)i * PAGE) != PAGE)
+			return (void *)2;
+		if (pread(shared, own, PAGE, (off_t)i * PAGE) != PAGE || own[7] != 'A' + i % 26)
+			return (void *)3;
+		if (i % 8 == 0 && fdatasync(shared))
+			return (void *)4;
+	}
+	free(own);
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t all[THREADS];
+	void *result;
+
+	shared = open_file("threads", O_RDWR | O_DIRECT);
+	for (long i = 0; i < THREADS; i++)
+		if (pthread_create(&all[i], NULL, thread_main, (void *)i))
+			die("pthread_create");
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(all[i], &result);
+		SHOW((long)result);
+	}
+	for (int i = 0; i < PAGES; i++)
+		SHOW(holds(shared, i));
+}
+
+static void *endless(void *unused)
+{
+	(void)unused;
+	for (;;)
+		if (pread(shared, page, PAGE, 0) != PAGE)
+			return NULL;
+}
+
+static void cancelled(void)
+{
+	pthread_t thread;
+	void *result;
+
+	shared = open_file("cancelled", O_RDWR | O_DIRECT);
+	SHOW(pwrite(shared, page, PAGE, 0));
+	for (int i = 0; i < 20; i++) {
+		if (pthread_create(&thread, NULL, endless, NULL))
+			die("pthread_create");
+		usleep(1000 * (i % 4));
+		SHOW(pthread_cancel(thread));
+		pthread_join(thread, &result);
+		SHOW(result == PTHREAD_CANCELED);
+	}
+	SHOW(holds(shared, 0) >= 0);
+}
+
+static volatile int rang;
+static int bell;
+
+static void ring(int signal)
+{
+	int saved = errno;
+
+	(void)signal;
+	rang++;
+	if (pwrite(bell, "!", 1, rang % 10) != 1)
+		_exit(4);
+	errno = saved;
+}
+
+static void signals(void)
+{
+	struct sigaction action = { .sa_handler = ring };
+	struct itimerval often = { { 0, 500 }, { 0, 500 } }, never = { { 0, 0 }, { 0, 0 } };
+	int fd = open_file("signals", O_RDWR | O_DIRECT), wrong_ones = 0;
+
+	bell = open_file("bell", O_RDWR | O_DSYNC);
+	fill('s');
+	SHOW(pwrite(fd, page, PAGE, 0));
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (int i = 0; i < 300 || rang < 20; i++)
+		wrong_ones += pread(fd, page, PAGE, 0) != PAGE || page[9] != 's';
+	setitimer(ITIMER_REAL, &never, NULL);
+	SHOW(wrong_ones);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} patterns[] = {
+	{ "plain", plain },	    { "wrong", wrong },	      { "direct", direct },
+	{ "append", append },	    { "descriptors", descriptors }, { "passed", passed },
+	{ "forked", forked },	    { "cloned", cloned },     { "threads", threads },
+	{ "cancelled", cancelled }, { "signals", signals },
+};
+
+int main(int count, char **arguments)
+{
+	if (count != 3 || posix_memalign((void **)&page, PAGE, 2 * PAGE))
+		return 2;
+	memset(page, 'z', 2 * PAGE);
+	directory = arguments[2];
+	/* A child must not print again what its parent has printed. */
+	setvbuf(stdout, NULL, _IONBF, 0);
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		if (strcmp(patterns[i].name, arguments[1]) == 0) {
+			patterns[i].run();
+			return 0;
+		}
+	}
+	return 2;
+}

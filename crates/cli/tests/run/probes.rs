@@ -1,0 +1,83 @@
+//! Calls and patterns with and without the library: the same results, errors and
+//! contents.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::place::{iolane_run, on_disk, probe, report, scheduled, text};
+
+/// What all files of a directory hold.
+fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(directory).unwrap().flatten();
+    let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
+    entries
+        .map(|entry| (name(&entry), fs::read(entry.path()).unwrap()))
+        .collect()
+}
+
+/// Runs a pattern both ways, and gives how many requests were scheduled.
+fn compare(pattern: &str) -> u64 {
+    let (without, with, place) = (on_disk(), on_disk(), on_disk());
+    let alone = Command::new(probe())
+        .arg(pattern)
+        .arg(without.path())
+        .output()
+        .unwrap();
+    let to = place.path().join("report.json");
+    let under = iolane_run(&to)
+        .arg(probe())
+        .arg(pattern)
+        .arg(with.path())
+        .output()
+        .unwrap();
+    assert_eq!(text(&alone), text(&under), "{pattern}");
+    if pattern != "signals" {
+        assert_eq!(contents(without.path()), contents(with.path()), "{pattern}");
+    }
+    let report = report(&to);
+    assert_eq!(report["report"]["reclaimed"], 0, "{pattern}: {report}");
+    scheduled(&report)
+}
+
+/// So many requests must have gone to the disk at the least, if there is one.
+fn expect(scheduled: u64, scheduled_min: u64) {
+    let number = fs::metadata(env!("CARGO_TARGET_TMPDIR")).unwrap().dev();
+    let (major, minor) = (libc::major(number), libc::minor(number));
+    if Path::new(&format!("/sys/dev/block/{major}:{minor}")).exists() {
+        assert!(
+            scheduled >= scheduled_min,
+            "{scheduled} requests were scheduled"
+        );
+    } else {
+        iolane_testing::skipped("the build's directory lies on no disk: nothing is scheduled");
+    }
+}
+
+/// A test for each pattern; so many requests go to the disk at the least.
+macro_rules! patterns {
+    ($($name:ident $scheduled_min:literal)*) => {
+        $(
+            #[test]
+            fn $name() {
+                expect(compare(stringify!($name)), $scheduled_min);
+            }
+        )*
+    };
+}
+
+patterns! {
+    plain 2
+    wrong 0
+    direct 8
+    append 5
+    descriptors 0
+    passed 1
+    forked 6
+    cloned 1
+    threads 128
+    cancelled 20
+    signals 300
+}

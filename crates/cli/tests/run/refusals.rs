@@ -1,0 +1,124 @@
+//! What is wrong shows before the command is started.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use crate::place::on_disk;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_iolane"))
+        .arg("run")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// Exit code 2, and the command has not run.
+fn refused(arguments: &[&str], says: &str) {
+    let directory = on_disk();
+    let trace = directory.path().join("ran");
+    let touch = format!("touch {}", trace.display());
+    let output = run(&[arguments, &["--", "sh", "-c", &touch]].concat());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains(says), "{error}");
+    assert!(!trace.exists());
+}
+
+#[test]
+fn wrong_configurations_are_refused() {
+    let directory = on_disk();
+    let rules = directory.path().join("rules.toml");
+    fs::write(&rules, "[[rule]]\nrole = 'x'\nlevel = 'hot'\n").unwrap();
+    refused(
+        &["--rules", rules.to_str().unwrap()],
+        "line 3: there is no level 'hot'",
+    );
+    refused(&["--rules", "/no/such"], "cannot read /no/such");
+    refused(&["--profile", "nothing"], "there is no profile 'nothing'");
+    refused(&["--report", "/no/such/file"], "/no/such/file");
+    refused(&["--library", "/no/such.so"], "/no/such.so");
+}
+
+#[test]
+fn programs_that_cannot_be_entered_are_refused() {
+    let directory = on_disk();
+    let missing = run(&["--", "no-such-program-here"]);
+    assert_eq!(missing.status.code(), Some(2));
+    let source = directory.path().join("empty.c");
+    let program = directory.path().join("static");
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let built = Command::new("cc")
+        .args(["-static", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        iolane_testing::skipped("no static C library");
+        return;
+    }
+    let output = run(&["--", program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("statically linked"), "{error}");
+}
+
+#[test]
+fn the_exit_code_is_the_commands() {
+    assert_eq!(run(&["--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(run(&["--", "true"]).status.code(), Some(0));
+    assert_eq!(run(&[]).status.code(), Some(1));
+}
+
+#[test]
+fn calls_are_listed_on_request() {
+    let directory = on_disk();
+    let to = directory.path().join("file");
+    let of = format!("of={}", to.display());
+    let output = run(&[
+        "--check",
+        "--",
+        "dd",
+        "if=/dev/zero",
+        &of,
+        "count=3",
+        "conv=fsync",
+    ]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = |name: &str| {
+        let words = error
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        words.into_iter().find(|words| words.first() == Some(&name))
+    };
+    assert_eq!(line("write").unwrap()[1], "3", "{error}");
+    assert_eq!(line("fsync").unwrap()[1], "1", "{error}");
+}
+
+/// Without its variable the library does nothing.
+#[test]
+fn a_library_without_a_broker_is_inert() {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_iolane"));
+    let library = program.with_file_name("deps/libiolane_interpose.so");
+    for variable in [
+        "",
+        "nonsense",
+        "iolane-run-1-x:00000000000000000000000000000000",
+    ] {
+        let output = Command::new("sh")
+            .args([
+                "-c",
+                "echo $((6 * 7)) && cat /proc/self/maps | grep -c memfd:iolane",
+            ])
+            .env("LD_PRELOAD", &library)
+            .env("IOLANE_RUN", variable)
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "42\n0\n",
+            "{output:?}"
+        );
+        assert!(output.stderr.is_empty());
+    }
+}

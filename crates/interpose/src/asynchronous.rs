@@ -1,0 +1,268 @@
+//! Linux AIO: requests that their thread does not wait for.
+//!
+//! What may go at once goes. What has to wait is *parked*: a copy of its control
+//! block stays here, and a thread of the library submits it when the broker gives leave.
+//! `io_getevents` then finds the program's own block behind the copy. A descriptor is
+//! closed, and a context destroyed, only after what is parked for it was submitted.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use iolane_protocol::sys::futex;
+use iolane_protocol::{CELLS_PER_CLIENT, KIND_READ, KIND_SYNC, KIND_WRITE};
+
+use crate::client::{self, Client};
+use crate::descriptor;
+use crate::sys::aio::{self, BLOCK_WORDS, Block};
+use crate::ticket::{self, Request, Ticket};
+
+/// Nothing.
+const EMPTY: u32 = 0;
+/// It waits for leave.
+const PARKED: u32 = 1;
+/// Somebody submits it.
+const LEAVING: u32 = 2;
+/// The kernel has it.
+const FLYING: u32 = 3;
+/// Between two looks of the thread at whether the broker lives.
+const LOOK_NS: u64 = 20_000_000;
+
+/// One request, by its cell's index.
+struct Pending {
+    state: AtomicU32,
+    descriptor: AtomicI32,
+    context: AtomicUsize,
+    /// The program's control block.
+    block: AtomicUsize,
+    /// What it said, if the request had to wait.
+    copy: [AtomicU64; BLOCK_WORDS],
+}
+
+static PENDING: [Pending; CELLS_PER_CLIENT] = [const {
+    Pending {
+        state: AtomicU32::new(EMPTY),
+        descriptor: AtomicI32::new(-1),
+        context: AtomicUsize::new(0),
+        block: AtomicUsize::new(0),
+        copy: [const { AtomicU64::new(0) }; BLOCK_WORDS],
+    }
+}; CELLS_PER_CLIENT];
+
+/// Requests that are parked or about to leave: what closes a descriptor looks here first.
+static PARKED_COUNT: AtomicU32 = AtomicU32::new(0);
+/// A program that takes completions out of the ring by itself would find copies there: nothing is
+/// parked before it has asked the kernel for some.
+static ASKS_FOR_EVENTS: AtomicBool = AtomicBool::new(false);
+
+/// A child of a fork begins with nothing: the kernel gives it no contexts.
+pub fn forget_all() {
+    for pending in &PENDING {
+        pending.state.store(EMPTY, Ordering::Relaxed);
+        pending.block.store(0, Ordering::Relaxed);
+    }
+    PARKED_COUNT.store(0, Ordering::Relaxed);
+}
+
+/// Submits one control block. Gives what io_submit(2) gives for it: 1, or minus an
+/// error's number.
+pub fn submit(context: usize, address: usize) -> isize {
+    let Some((ticket, block)) = ticket_for(address) else {
+        return aio::submit(context, address);
+    };
+    let pending = &PENDING[ticket.index()];
+    pending.context.store(context, Ordering::Relaxed);
+    pending
+        .descriptor
+        .store(block.descriptor(), Ordering::Relaxed);
+    pending.block.store(address, Ordering::Release);
+    if ticket.has_started() {
+        pending.state.store(FLYING, Ordering::Release);
+    } else if ASKS_FOR_EVENTS.load(Ordering::Relaxed) && client::has_submitter() {
+        for (to, from) in pending.copy.iter().zip(block.words()) {
+            to.store(from, Ordering::Relaxed);
+        }
+        PARKED_COUNT.fetch_add(1, Ordering::SeqCst);
+        pending.state.store(PARKED, Ordering::SeqCst);
+        ticket.post();
+        return 1;
+    } else {
+        ticket.post();
+        pending.state.store(FLYING, Ordering::Release);
+        if !ticket.wait() {
+            clear(pending);
+            return aio::submit(context, address);
+        }
+    }
+    let result = aio::submit(context, address);
+    if result != 1 {
+        clear(pending);
+        ticket.give_back(result.min(0) as i64);
+    }
+    result
+}
+
+/// Asks for leave, if the block is of a kind that is scheduled.
+fn ticket_for(address: usize) -> Option<(Ticket, Block)> {
+    let client = client::current()?;
+    let block = aio::read_block(address)?;
+    let (kind, length) = block.transfer()?;
+    let known = descriptor::find(client.memory, block.descriptor())?;
+    if kind == KIND_WRITE && !known.direct && !known.durable {
+        return None;
+    }
+    let request = Request {
+        kind,
+        offset: if kind == KIND_SYNC { 0 } else { block.offset() },
+        length,
+        asynchronous: true,
+    };
+    let ticket = ticket::prepare(client, &known, &request, place_of(address))?;
+    Some((ticket, block))
+}
+
+/// Where the request of a control block is looked for first.
+fn place_of(address: usize) -> u32 {
+    ((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
+fn clear(pending: &Pending) {
+    pending.block.store(0, Ordering::Relaxed);
+    pending.state.store(EMPTY, Ordering::Release);
+}
+
+/// The program asks the kernel for completions.
+pub fn asks_for_events() {
+    ASKS_FOR_EVENTS.store(true, Ordering::Relaxed);
+}
+
+/// A request has ended. Gives the program's control block for the one that the kernel
+/// names.
+pub fn ended(address: usize, result: i64) -> usize {
+    let Some(index) = find(address) else {
+        return address;
+    };
+    let pending = &PENDING[index];
+    // Who submitted it may not have come back from the kernel yet.
+    settle(pending);
+    let block = pending.block.load(Ordering::Acquire);
+    clear(pending);
+    give_back(index, result);
+    block
+}
+
+fn settle(pending: &Pending) {
+    while pending.state.load(Ordering::SeqCst) == LEAVING {
+        std::hint::spin_loop();
+    }
+}
+
+fn give_back(index: usize, result: i64) {
+    if let Some(client) = client::of_request() {
+        Ticket::of_cell(client, index).give_back(result);
+    }
+}
+
+/// The request whose block, or whose copy of it, lies there.
+fn find(address: usize) -> Option<usize> {
+    let first = PENDING.as_ptr().addr();
+    if let Some(offset) = address.checked_sub(first)
+        && offset < size_of_val(&PENDING)
+    {
+        return Some(offset / size_of::<Pending>());
+    }
+    let is_it = |index: &usize| {
+        PENDING[*index].block.load(Ordering::Acquire) == address
+            && PENDING[*index].state.load(Ordering::Acquire) == FLYING
+    };
+    (0..CELLS_PER_CLIENT)
+        .map(|step| (place_of(address) as usize + step) % CELLS_PER_CLIENT)
+        .find(is_it)
+}
+
+/// Submits what is parked for a context, or for descriptors, without leave: it is
+/// about to go.
+pub fn flush(concerns: impl Fn(usize, i32) -> bool) {
+    if PARKED_COUNT.load(Ordering::SeqCst) == 0 {
+        return;
+    }
+    for (index, pending) in PENDING.iter().enumerate() {
+        let is_concerned = concerns(
+            pending.context.load(Ordering::Relaxed),
+            pending.descriptor.load(Ordering::Relaxed),
+        );
+        if is_concerned && pending.state.load(Ordering::SeqCst) != EMPTY {
+            leave(index);
+            // Another thread may be about to.
+            settle(pending);
+        }
+    }
+}
+
+/// Gives the places of a context's requests back, whose completions nobody will see.
+pub fn drop_context(context: usize) {
+    for (index, pending) in PENDING.iter().enumerate() {
+        if pending.context.load(Ordering::Relaxed) == context
+            && pending.state.load(Ordering::Acquire) == FLYING
+        {
+            clear(pending);
+            give_back(index, 0);
+        }
+    }
+}
+
+/// Submits a parked request, unless somebody else does.
+fn leave(index: usize) {
+    let pending = &PENDING[index];
+    let is_ours = pending
+        .state
+        .compare_exchange(PARKED, LEAVING, Ordering::SeqCst, Ordering::SeqCst)
+        .is_ok();
+    if !is_ours {
+        return;
+    }
+    let context = pending.context.load(Ordering::Relaxed);
+    let copy = pending.copy.as_ptr().addr();
+    let mut result = aio::submit(context, copy);
+    while result == -(libc::EAGAIN as isize) {
+        // More than the context was made for: some of them end.
+        aio::nap();
+        result = aio::submit(context, copy);
+    }
+    pending.state.store(FLYING, Ordering::SeqCst);
+    PARKED_COUNT.fetch_sub(1, Ordering::SeqCst);
+    if result != 1 {
+        // The program was told that it was submitted, and would wait for ever.
+        aio::give_up(result);
+    }
+}
+
+/// The library's thread: submits what the broker lets go.
+pub fn serve(client: Client) {
+    let entry = &client.memory.clients[client.number];
+    loop {
+        let bell = entry.bell().load(Ordering::SeqCst);
+        entry.grants.drain(leave);
+        if !client.memory.header.is_serving() {
+            leave_all();
+        }
+        futex::wait(entry.bell(), bell, LOOK_NS);
+    }
+}
+
+/// The broker is gone or stopped: nothing waits for it. Their cells stay posted until
+/// they end.
+fn leave_all() {
+    if PARKED_COUNT.load(Ordering::SeqCst) > 0 {
+        (0..CELLS_PER_CLIENT).for_each(leave);
+    }
+}
+
+/// What a control block asks for.
+pub const fn kind_of(opcode: u16) -> Option<u8> {
+    match opcode {
+        // linux/aio_abi.h: IOCB_CMD_PREAD, PWRITE, FSYNC, FDSYNC, PREADV, PWRITEV.
+        0 | 7 => Some(KIND_READ),
+        1 | 8 => Some(KIND_WRITE),
+        2 | 3 => Some(KIND_SYNC),
+        _ => None,
+    }
+}

@@ -1,0 +1,150 @@
+//! Who this process is for the broker.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use iolane_protocol::sys::introduce;
+use iolane_protocol::{Address, ENVIRONMENT, Memory, Welcome};
+
+use crate::asynchronous;
+use crate::sys::{environment, page};
+
+/// What a child of a fork must not take over from its parent: the kernel
+/// replaces the page by zeros there (`MADV_WIPEONFORK`).
+#[repr(C)]
+pub struct OwnPage {
+    /// [`STRANGER`], [`COMING`], [`REFUSED`], or [`WELCOME`] plus the client's number.
+    standing: AtomicU32,
+    /// Rules that match the command line.
+    process_rules: AtomicU64,
+    /// Requests so far.
+    requests: AtomicU32,
+    /// Whether the thread runs that submits asynchronous requests.
+    has_submitter: AtomicBool,
+}
+
+const STRANGER: u32 = 0;
+const COMING: u32 = 1;
+const REFUSED: u32 = 2;
+const WELCOME: u32 = 3;
+
+static ADDRESS: OnceLock<Address> = OnceLock::new();
+static PAGE: OnceLock<&'static OwnPage> = OnceLock::new();
+static MEMORY: OnceLock<&'static Memory> = OnceLock::new();
+static IS_ON: AtomicBool = AtomicBool::new(false);
+
+/// This process, under a broker that serves it.
+#[derive(Clone, Copy)]
+pub struct Client {
+    pub memory: &'static Memory,
+    pub number: usize,
+    page: &'static OwnPage,
+}
+
+/// Called once, when the library is loaded. Without a valid variable everything
+/// stays off.
+pub fn begin() {
+    let Some(value) = environment::value(ENVIRONMENT) else {
+        return;
+    };
+    let Some(address) = Address::parse(value) else {
+        return;
+    };
+    let Some(page) = page::wiped_on_fork() else {
+        return;
+    };
+    let is_first = ADDRESS.set(address).is_ok() && PAGE.set(page).is_ok();
+    IS_ON.store(is_first, Ordering::Release);
+}
+
+/// This process as a client; `None` if nothing is to be scheduled. The first call
+/// of a process, also after a fork, comes to the broker.
+pub fn current() -> Option<Client> {
+    if !IS_ON.load(Ordering::Acquire) {
+        return None;
+    }
+    let page = *PAGE.get()?;
+    let standing = match page.standing.load(Ordering::Acquire) {
+        STRANGER => come(page)?,
+        standing => standing,
+    };
+    let number = standing.checked_sub(WELCOME)? as usize;
+    let memory = *MEMORY.get()?;
+    memory.header.is_serving().then_some(Client {
+        memory,
+        number,
+        page,
+    })
+}
+
+/// This process, whether or not the broker serves it; `None` if it never came.
+pub fn of_request() -> Option<Client> {
+    let page = *PAGE.get()?;
+    let number = page.standing.load(Ordering::Acquire).checked_sub(WELCOME)?;
+    Some(Client {
+        memory: *MEMORY.get()?,
+        number: number as usize,
+        page,
+    })
+}
+
+/// Whether the thread runs that submits asynchronous requests.
+pub fn has_submitter() -> bool {
+    PAGE.get()
+        .is_some_and(|page| page.has_submitter.load(Ordering::Acquire))
+}
+
+/// Starts that thread, once in a process.
+pub fn start_submitter(start: impl FnOnce() -> bool) {
+    let Some(client) = current() else {
+        return;
+    };
+    if !client.page.has_submitter.swap(true, Ordering::AcqRel) && !start() {
+        client.page.has_submitter.store(false, Ordering::Release);
+    }
+}
+
+/// Goes to the broker. One thread does; others go unscheduled meanwhile.
+fn come(page: &OwnPage) -> Option<u32> {
+    page.standing
+        .compare_exchange(STRANGER, COMING, Ordering::AcqRel, Ordering::Acquire)
+        .ok()?;
+    let standing = match welcome() {
+        Some(welcome) => WELCOME + welcome.client,
+        None => REFUSED,
+    };
+    page.standing.store(standing, Ordering::Release);
+    Some(standing)
+}
+
+fn welcome() -> Option<Welcome> {
+    let address = ADDRESS.get()?;
+    let (welcome, memory) = match MEMORY.get() {
+        // A child has the mapping of the process that forked it.
+        Some(memory) => {
+            asynchronous::forget_all();
+            (introduce::introduce(address)?, *memory)
+        }
+        None => {
+            let (welcome, memory) = introduce::introduce_and_map(address)?;
+            (welcome, *MEMORY.get_or_init(|| memory))
+        }
+    };
+    memory.header.is_known().then_some(welcome)
+}
+
+impl Client {
+    /// The rules that match this process. Processes rename themselves after a fork,
+    /// so the first requests look often.
+    pub fn process_rules(&self) -> u64 {
+        const LOOK_AGAIN: u32 = 4096;
+        let requests = self.page.requests.fetch_add(1, Ordering::Relaxed);
+        let is_early = requests.is_power_of_two() && requests < LOOK_AGAIN;
+        if is_early || requests.is_multiple_of(LOOK_AGAIN) {
+            let rules = environment::with_command_line(|line| self.memory.rules.of_process(line));
+            self.page.process_rules.store(rules, Ordering::Relaxed);
+            return rules;
+        }
+        self.page.process_rules.load(Ordering::Relaxed)
+    }
+}

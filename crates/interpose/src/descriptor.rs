@@ -1,0 +1,160 @@
+//! What is behind a descriptor: looked up at its first use, forgotten when it is
+//! closed or replaced.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use iolane_protocol::{DeviceEntry, DeviceState, Memory};
+
+use crate::sys::file::{self, Stat};
+use iolane_protocol::sys::{clock, futex};
+
+/// Descriptors beyond go unscheduled.
+const DESCRIPTORS_MAX: usize = 65_536;
+/// How long a process waits, once per device, for the broker to say whether it is one.
+const ANSWER_NS_MAX: u64 = 200_000_000;
+
+const VALID: u64 = 1;
+const SCHEDULED: u64 = 1 << 1;
+const DIRECT: u64 = 1 << 2;
+const DURABLE: u64 = 1 << 3;
+const DEVICE_SHIFT: u32 = 8;
+const FILE_SHIFT: u32 = 32;
+
+struct Entry {
+    /// Rules that match the path. Stored before `what`.
+    rules: AtomicU64,
+    what: AtomicU64,
+}
+
+static ENTRIES: [Entry; DESCRIPTORS_MAX] = [const {
+    Entry {
+        rules: AtomicU64::new(0),
+        what: AtomicU64::new(0),
+    }
+}; DESCRIPTORS_MAX];
+
+/// A file on a device with a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Rules that match its path.
+    pub rules: u64,
+    /// Whether it goes past the page cache.
+    pub direct: bool,
+    /// Whether a write is durable when it ends.
+    pub durable: bool,
+    /// Entry of its device.
+    pub device: u8,
+    /// Names the file.
+    pub file: u32,
+}
+
+/// The file behind a descriptor, if its requests are scheduled.
+pub fn find(memory: &Memory, descriptor: i32) -> Option<Known> {
+    let entry = ENTRIES.get(usize::try_from(descriptor).ok()?)?;
+    let mut what = entry.what.load(Ordering::Acquire);
+    if what & VALID == 0 {
+        what = look(memory, descriptor, entry)?;
+    }
+    (what & SCHEDULED != 0).then(|| Known {
+        rules: entry.rules.load(Ordering::Relaxed),
+        direct: what & DIRECT != 0,
+        durable: what & DURABLE != 0,
+        device: (what >> DEVICE_SHIFT) as u8,
+        file: (what >> FILE_SHIFT) as u32,
+    })
+}
+
+/// The descriptor is about to name another file, or has other flags.
+pub fn forget(descriptor: i32) {
+    if let Some(entry) = usize::try_from(descriptor)
+        .ok()
+        .and_then(|index| ENTRIES.get(index))
+    {
+        entry.what.store(0, Ordering::Release);
+    }
+}
+
+/// The same for a range, both ends included.
+pub fn forget_range(first: u32, last: u32) {
+    let last = (last as usize).min(DESCRIPTORS_MAX - 1);
+    for entry in ENTRIES.iter().take(last + 1).skip(first as usize) {
+        // Pages that were never used stay untouched.
+        if entry.what.load(Ordering::Relaxed) != 0 {
+            entry.what.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// `None` if it is not known yet.
+fn look(memory: &Memory, descriptor: i32, entry: &Entry) -> Option<u64> {
+    let stat = file::stat(descriptor)?;
+    let what = match disk_of(&stat) {
+        None => VALID,
+        Some(number) => {
+            let (device, state) = device_entry(memory, number)?;
+            if state == DeviceState::Scheduled {
+                let rules =
+                    file::with_path(descriptor, |path| memory.rules.of_path(path)).unwrap_or(0);
+                entry.rules.store(rules, Ordering::Relaxed);
+                let (direct, durable) = file::flags(descriptor);
+                VALID
+                    | SCHEDULED
+                    | if direct { DIRECT } else { 0 }
+                    | if durable { DURABLE } else { 0 }
+                    | (device as u64) << DEVICE_SHIFT
+                    | u64::from(name_of(&stat)) << FILE_SHIFT
+            } else {
+                VALID
+            }
+        }
+    };
+    entry.what.store(what, Ordering::Release);
+    Some(what)
+}
+
+/// The number of the device that the file is on, or is.
+fn disk_of(stat: &Stat) -> Option<u64> {
+    if stat.is_regular {
+        Some(stat.device)
+    } else if stat.is_block_device {
+        Some(stat.special_device)
+    } else {
+        None
+    }
+}
+
+/// A hash. Two files of one name delay each other where they overlap, no more.
+fn name_of(stat: &Stat) -> u32 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mixed = (stat.inode ^ stat.device.rotate_left(32)).wrapping_mul(ODD);
+    (mixed >> 32) as u32
+}
+
+/// Finds or takes the device's entry, and asks the broker if it is new.
+fn device_entry(memory: &Memory, number: u64) -> Option<(usize, DeviceState)> {
+    for (index, entry) in memory.devices.iter().enumerate() {
+        if entry.number().is_none() {
+            entry.take(number);
+        }
+        if entry.number() == Some(number) {
+            return Some((index, answer(memory, entry)?));
+        }
+    }
+    // More devices than there are entries: nothing is scheduled on this one.
+    Some((0, DeviceState::Passed))
+}
+
+fn answer(memory: &Memory, entry: &DeviceEntry) -> Option<DeviceState> {
+    const STEP_NS: u64 = 20_000_000;
+    if entry.state() == DeviceState::Asked {
+        memory.header.ring(true);
+        let until_ns = clock::now_ns() + ANSWER_NS_MAX;
+        while entry.state() == DeviceState::Asked {
+            if clock::now_ns() > until_ns || memory.header.is_over() {
+                return None;
+            }
+            futex::wait(entry.word(), DeviceState::Asked as u32, STEP_NS);
+        }
+    }
+    Some(entry.state())
+}

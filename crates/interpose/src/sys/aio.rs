@@ -1,0 +1,173 @@
+//! Linux AIO by system calls (linux/aio_abi.h).
+
+use std::ptr;
+
+use iolane_protocol::sys::raw::syscall6;
+
+use super::arguments::length_of;
+use crate::asynchronous;
+
+/// Words of 8 bytes of a control block.
+pub const BLOCK_WORDS: usize = 8;
+
+/// `struct iocb`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Block {
+    data: u64,
+    /// On little-endian machines; the key is the kernel's.
+    key: u32,
+    flags_of_call: i32,
+    opcode: u16,
+    priority: i16,
+    descriptor: u32,
+    buffer: u64,
+    count: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    eventfd: u32,
+}
+
+const _: () = assert!(size_of::<Block>() == BLOCK_WORDS * 8);
+
+/// `struct io_event`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Event {
+    data: u64,
+    block: u64,
+    result: i64,
+    result2: i64,
+}
+
+impl Block {
+    pub fn descriptor(&self) -> i32 {
+        self.descriptor as i32
+    }
+
+    pub fn offset(&self) -> u64 {
+        u64::try_from(self.offset).unwrap_or(0)
+    }
+
+    /// What it asks for and how many bytes; `None` if it is no transfer, or one that
+    /// must not wait.
+    pub fn transfer(&self) -> Option<(u8, usize)> {
+        let kind = asynchronous::kind_of(self.opcode)?;
+        if self.flags_of_call & libc::RWF_NOWAIT != 0 {
+            return None;
+        }
+        let is_vectored = matches!(self.opcode, 7 | 8);
+        let length = if is_vectored {
+            // SAFETY: the program hands these to the kernel in a moment, so they are there.
+            unsafe {
+                length_of(
+                    self.buffer as usize as *const libc::iovec,
+                    self.count as i32,
+                )
+            }
+        } else {
+            self.count as usize
+        };
+        let is_sync = matches!(self.opcode, 2 | 3);
+        (is_sync || length > 0).then_some((kind, if is_sync { 0 } else { length }))
+    }
+
+    /// As words.
+    pub fn words(&self) -> [u64; BLOCK_WORDS] {
+        // SAFETY: a block has no padding, and any words will do.
+        unsafe { std::mem::transmute(*self) }
+    }
+}
+
+/// The program's control block; `None` for none.
+pub fn read_block(address: usize) -> Option<Block> {
+    let block = address as *const Block;
+    // SAFETY: the program hands it to the kernel in a moment, so it is there.
+    (!block.is_null()).then(|| unsafe { block.read_unaligned() })
+}
+
+/// io_submit(2) for one block. 1, or minus an error's number.
+pub fn submit(context: usize, address: usize) -> isize {
+    let blocks = [address];
+    let arguments = [context, 1, blocks.as_ptr().addr(), 0, 0, 0];
+    // SAFETY: an array of one, alive as long as the call. The kernel checks the rest.
+    unsafe { syscall6(libc::SYS_io_submit, arguments) }
+}
+
+/// The addresses in an array of pointers, which is the program's.
+///
+/// # Safety
+/// As for io_submit(2).
+pub unsafe fn address_at(blocks: usize, index: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { (blocks as *const usize).add(index).read_unaligned() }
+}
+
+/// Puts the program's control blocks into completions, and gives their places back.
+///
+/// # Safety
+/// There are `count` events that the kernel has just written.
+pub unsafe fn translate(events: usize, count: usize) {
+    for index in 0..count {
+        let event = (events as *mut Event).wrapping_add(index);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let Event { block, result, .. } = event.read_unaligned();
+            let own = asynchronous::ended(block as usize, result);
+            (&raw mut (*event).block).write_unaligned(own as u64);
+        }
+    }
+}
+
+/// A moment.
+pub fn nap() {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000,
+    };
+    let arguments = [ptr::from_ref(&time).addr(), 0, 0, 0, 0, 0];
+    // SAFETY: the structure lives as long as the call.
+    unsafe { syscall6(libc::SYS_nanosleep, arguments) };
+}
+
+/// A request that the program was told was submitted cannot be. Its data would be
+/// missing without anybody knowing.
+pub fn give_up(error: isize) -> ! {
+    const TEXT: &[u8] = b"iolane: the kernel refused an asynchronous request that had to wait; \
+the process ends, as it could not be told\n";
+    let arguments = [2, TEXT.as_ptr().addr(), TEXT.len(), 0, 0, 0];
+    // SAFETY: the text is as long as the call is told; then the process ends.
+    unsafe {
+        syscall6(libc::SYS_write, arguments);
+        *libc::__errno_location() = -error as i32;
+        libc::abort()
+    }
+}
+
+/// Starts the thread that submits parked requests.
+pub fn start_thread() -> bool {
+    extern "C" fn main(_: *mut libc::c_void) -> *mut libc::c_void {
+        if let Some(client) = crate::client::of_request() {
+            asynchronous::serve(client);
+        }
+        ptr::null_mut()
+    }
+    const STACK_BYTES: usize = 128 << 10;
+    // SAFETY: all structures are initialised before they are used and live as long as
+    // the calls. The program's signals stay with its own threads.
+    unsafe {
+        let mut thread = 0;
+        let mut attributes = std::mem::zeroed();
+        let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::pthread_attr_init(&mut attributes);
+        libc::pthread_attr_setstacksize(&mut attributes, STACK_BYTES);
+        libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
+        let result = libc::pthread_create(&mut thread, &attributes, main, ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_SETMASK, &old, ptr::null_mut());
+        libc::pthread_attr_destroy(&mut attributes);
+        result == 0
+    }
+}

@@ -1,0 +1,46 @@
+//! What is looked at of a call's arguments.
+
+use std::ffi::c_int;
+
+use libc::iovec;
+
+/// Bytes of all pieces together. What the kernel will refuse counts as nothing:
+/// the call itself says so.
+///
+/// # Safety
+/// As for readv(2) and its relatives.
+pub unsafe fn length_of(pieces: *const iovec, count: c_int) -> usize {
+    const PIECES_MAX: usize = 1024; // IOV_MAX
+    let Ok(count @ 1..=PIECES_MAX) = usize::try_from(count) else {
+        return 0;
+    };
+    if pieces.is_null() {
+        return 0;
+    }
+    (0..count).fold(0, |sum: usize, index| {
+        // SAFETY: the caller promises `count` pieces.
+        sum.saturating_add(unsafe { (*pieces.add(index)).iov_len })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    #[test]
+    fn pieces_add_up() {
+        let piece = |iov_len| iovec {
+            iov_base: ptr::null_mut(),
+            iov_len,
+        };
+        let pieces = [piece(3), piece(usize::MAX)];
+        // SAFETY: there are two.
+        unsafe {
+            assert_eq!(length_of(pieces.as_ptr(), 1), 3);
+            assert_eq!(length_of(pieces.as_ptr(), 2), usize::MAX);
+            assert_eq!(length_of(ptr::null(), 2), 0);
+            assert_eq!(length_of(pieces.as_ptr(), -1), 0);
+        }
+    }
+}

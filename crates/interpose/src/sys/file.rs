@@ -1,0 +1,121 @@
+//! What the kernel says of a descriptor.
+
+use std::mem::MaybeUninit;
+
+use iolane_protocol::sys::raw::syscall6;
+
+/// Longest path that is held against rules; a longer one matches none.
+const PATH_BYTES_MAX: usize = 1024;
+
+/// What is needed of `struct stat`.
+#[derive(Clone, Copy, Debug)]
+pub struct Stat {
+    pub device: u64,
+    pub inode: u64,
+    pub special_device: u64,
+    pub size: u64,
+    pub is_regular: bool,
+    pub is_block_device: bool,
+}
+
+/// fstat(2).
+pub fn stat(descriptor: i32) -> Option<Stat> {
+    let mut stat = MaybeUninit::<libc::stat>::zeroed();
+    let arguments = [descriptor as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: on 64-bit machines the kernel's `struct stat` is the C library's. It is
+    // written when the call succeeds.
+    let stat = unsafe {
+        if syscall6(libc::SYS_fstat, arguments) < 0 {
+            return None;
+        }
+        stat.assume_init()
+    };
+    Some(Stat {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        special_device: stat.st_rdev,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        is_regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
+        is_block_device: stat.st_mode & libc::S_IFMT == libc::S_IFBLK,
+    })
+}
+
+/// Whether the descriptor goes past the page cache, and whether writes to it are
+/// durable when they end.
+pub fn flags(descriptor: i32) -> (bool, bool) {
+    let arguments = [descriptor as usize, libc::F_GETFL as usize, 0, 0, 0, 0];
+    // SAFETY: reads no memory.
+    let flags = unsafe { syscall6(libc::SYS_fcntl, arguments) };
+    let flags = i32::try_from(flags).unwrap_or(0).max(0);
+    // O_SYNC has O_DSYNC's bit.
+    (flags & libc::O_DIRECT != 0, flags & libc::O_DSYNC != 0)
+}
+
+/// Where the descriptor's next byte is; 0 where it has no place.
+pub fn position(descriptor: i32) -> u64 {
+    let arguments = [descriptor as usize, 0, libc::SEEK_CUR as usize, 0, 0, 0];
+    // SAFETY: reads no memory and moves nothing.
+    let position = unsafe { syscall6(libc::SYS_lseek, arguments) };
+    u64::try_from(position).unwrap_or(0)
+}
+
+/// The path by which the file was opened.
+pub fn with_path<T>(descriptor: i32, use_it: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    let mut link = [0u8; 32];
+    write_link(descriptor, &mut link);
+    let mut path = [0u8; PATH_BYTES_MAX];
+    let arguments = [
+        libc::AT_FDCWD as usize,
+        link.as_ptr() as usize,
+        path.as_mut_ptr() as usize,
+        path.len(),
+        0,
+        0,
+    ];
+    // SAFETY: the link is a C string (its last bytes are zeros), the buffer as long
+    // as the call is told.
+    let length = unsafe { syscall6(libc::SYS_readlinkat, arguments) };
+    let length = usize::try_from(length)
+        .ok()
+        .filter(|&length| length < path.len())?;
+    Some(use_it(&path[..length]))
+}
+
+/// `/proc/self/fd/N`, with zeros behind.
+fn write_link(descriptor: i32, link: &mut [u8; 32]) {
+    const FOLDER: &[u8] = b"/proc/self/fd/";
+    link[..FOLDER.len()].copy_from_slice(FOLDER);
+    let (mut digits, mut count, mut left) = ([0u8; 10], 0, descriptor.max(0));
+    loop {
+        digits[count] = b'0' + (left % 10) as u8;
+        count += 1;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    for (at, &digit) in digits[..count].iter().rev().enumerate() {
+        link[FOLDER.len() + at] = digit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_file_is_described() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(77).unwrap();
+        let descriptor = file.as_file().as_raw_fd();
+        let stat = stat(descriptor).unwrap();
+        assert!(stat.is_regular && !stat.is_block_device);
+        assert_eq!(stat.size, 77);
+        let path = with_path(descriptor, |path| path.to_vec()).unwrap();
+        assert_eq!(path, file.path().as_os_str().as_encoded_bytes());
+        assert_eq!(flags(descriptor), (false, false));
+        assert!(super::stat(-1).is_none());
+        assert!(with_path(1 << 30, |_| ()).is_none());
+    }
+}

@@ -1,0 +1,145 @@
+//! What makes a descriptor name another file, or changes how it goes there.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use libc::mode_t;
+
+use crate::asynchronous;
+use crate::descriptor;
+use crate::sys::real;
+
+/// A descriptor that was just made names a file that is not known.
+fn fresh(descriptor: c_int) -> c_int {
+    descriptor::forget(descriptor);
+    descriptor
+}
+
+/// A descriptor is about to be closed. Before: then another thread may be given the
+/// number. What was asked of it goes first.
+fn retire(descriptor: c_int) {
+    asynchronous::flush(|_, of| of == descriptor);
+    descriptor::forget(descriptor);
+}
+
+/// The same for a range, both ends included.
+fn retire_range(first: c_uint, last: c_uint) {
+    asynchronous::flush(|_, of| (first..=last).contains(&(of as c_uint)));
+    descriptor::forget_range(first, last);
+}
+
+macro_rules! opening {
+    ($($name:ident => $real:ident($($argument:ident: $type:ty),*);)*) => {
+        $(
+            /// See the manual page of that name.
+            ///
+            /// # Safety
+            /// As there.
+            #[unsafe(no_mangle)]
+            #[allow(clippy::missing_safety_doc)]
+            pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
+                // SAFETY: the caller's promise. Where the manual page has an optional
+                // argument, it is in the register in which a named one is.
+                fresh(unsafe { real::$real($($argument),*) })
+            }
+        )*
+    };
+}
+
+opening! {
+    open => open64(path: *const c_char, flags: c_int, mode: mode_t);
+    open64 => open64(path: *const c_char, flags: c_int, mode: mode_t);
+    __open_2 => __open64_2(path: *const c_char, flags: c_int);
+    __open64_2 => __open64_2(path: *const c_char, flags: c_int);
+    openat => openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t);
+    openat64 => openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t);
+    __openat_2 => __openat64_2(folder: c_int, path: *const c_char, flags: c_int);
+    __openat64_2 => __openat64_2(folder: c_int, path: *const c_char, flags: c_int);
+    creat => creat64(path: *const c_char, mode: mode_t);
+    creat64 => creat64(path: *const c_char, mode: mode_t);
+    dup => dup(from: c_int);
+}
+
+/// dup2(2)
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
+    retire(to);
+    // SAFETY: the caller's promise.
+    fresh(unsafe { real::dup2(from, to) })
+}
+
+/// dup3(2)
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    retire(to);
+    // SAFETY: the caller's promise.
+    fresh(unsafe { real::dup3(from, to, flags) })
+}
+
+/// close(2)
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    retire(fd);
+    // SAFETY: the caller's promise.
+    unsafe { real::close(fd) }
+}
+
+/// close_range(2)
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    retire_range(first, last);
+    // SAFETY: the caller's promise.
+    unsafe { real::close_range(first, last, flags) }
+}
+
+/// closefrom(3)
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
+    retire_range(first.max(0).unsigned_abs(), c_uint::MAX);
+    // SAFETY: the caller's promise.
+    unsafe { real::closefrom(first) }
+}
+
+macro_rules! controlling {
+    ($($name:ident)*) => {
+        $(
+            /// fcntl(2)
+            ///
+            /// # Safety
+            /// As there.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C-unwind" fn $name(
+                fd: c_int,
+                command: c_int,
+                argument: usize,
+            ) -> c_int {
+                // SAFETY: the caller's promise. The argument, if there is one, is in
+                // the register in which a named one is.
+                let result = unsafe { real::fcntl64(fd, command, argument) };
+                match command {
+                    // O_DIRECT may have come or gone.
+                    libc::F_SETFL => descriptor::forget(fd),
+                    libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => descriptor::forget(result),
+                    _ => {}
+                }
+                result
+            }
+        )*
+    };
+}
+
+controlling! { fcntl fcntl64 }

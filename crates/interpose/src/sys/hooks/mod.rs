@@ -1,0 +1,13 @@
+//! The functions of the C library that this one stands in for. Each is as in its
+//! manual page; what is the same for several is in `around`.
+//!
+//! `C-unwind`: a thread that is cancelled unwinds through them. None holds anything
+//! that would have to be dropped.
+
+mod aio;
+mod around;
+mod control;
+mod network;
+mod read;
+mod sync;
+mod write;

@@ -1,0 +1,11 @@
+//! What is not safe: the calls that are caught, and those to the kernel.
+
+pub mod aio;
+mod arguments;
+pub mod environment;
+pub mod file;
+mod hooks;
+mod load;
+pub mod page;
+mod real;
+mod residency;

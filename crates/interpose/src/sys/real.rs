@@ -1,0 +1,104 @@
+//! The functions that the hooks stand in for, found when the library is loaded:
+//! `dlsym` allocates, and hooks must not.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{iovec, mode_t, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
+
+/// The function behind ours of that name. It may be called before the library's
+/// own beginning, by that of another.
+fn find(found: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let known = found.load(Ordering::Acquire);
+    if !known.is_null() {
+        return known;
+    }
+    // SAFETY: a C string; RTLD_NEXT looks behind this library.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    found.store(next, Ordering::Release);
+    next
+}
+
+/// The program calls what does not exist behind us: as without us, it cannot go on.
+fn missing() -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
+}
+
+macro_rules! reals {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "` behind ours.")]
+            ///
+            /// # Safety
+            /// As for the function of that name.
+            pub unsafe fn $name($($argument: $type),*) -> $result {
+                let found = find(&pointers::$name, names::$name);
+                if found.is_null() {
+                    missing();
+                }
+                type Function = unsafe extern "C-unwind" fn($($type),*) -> $result;
+                // SAFETY: the C library's function of that name has that type; for its
+                // arguments it is the caller's promise.
+                unsafe { mem::transmute::<*mut c_void, Function>(found)($($argument),*) }
+            }
+        )*
+
+        #[allow(non_upper_case_globals)]
+        mod pointers {
+            use super::*;
+            $(pub static $name: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());)*
+        }
+
+        #[allow(non_upper_case_globals)]
+        mod names {
+            use std::ffi::CStr;
+            $(pub const $name: &CStr =
+                match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("an identifier holds no zero"),
+                };)*
+        }
+
+        /// Finds all of them.
+        pub fn resolve_all() {
+            $(find(&pointers::$name, names::$name);)*
+        }
+    };
+}
+
+reals! {
+    fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t;
+    fn __read_chk(fd: c_int, buffer: *mut c_void, count: size_t, size: size_t) -> ssize_t;
+    fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t;
+    fn pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t;
+    fn __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t;
+    fn preadv64(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t) -> ssize_t;
+    fn preadv64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t;
+    fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t;
+    fn pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t;
+    fn pwritev64(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t) -> ssize_t;
+    fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn fsync(fd: c_int) -> c_int;
+    fn fdatasync(fd: c_int) -> c_int;
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int;
+    fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int;
+    fn creat64(path: *const c_char, mode: mode_t) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    fn closefrom(first: c_int) -> ();
+    fn dup(fd: c_int) -> c_int;
+    fn dup2(from: c_int, to: c_int) -> c_int;
+    fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
+    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
+    fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
+    fn recv(fd: c_int, buffer: *mut c_void, count: size_t, flags: c_int) -> ssize_t;
+    fn __recv_chk(fd: c_int, buffer: *mut c_void, count: size_t, size: size_t, flags: c_int) -> ssize_t;
+    fn recvfrom(fd: c_int, buffer: *mut c_void, count: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t;
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
+}

@@ -1,0 +1,131 @@
+//! What is remembered of a thread: how much it has read lately, and its name.
+//!
+//! A query that reads some pages is foreground. One that goes on reading is a
+//! scan, whatever it is called: its reads sink. The next request of its client,
+//! or a pause, makes the thread foreground again.
+
+use std::cell::Cell;
+
+use iolane_protocol::Memory;
+
+use crate::sys::environment;
+
+/// A read counts once for each so many bytes: an InnoDB page.
+const READ_UNIT_BYTES: u32 = 16 << 10;
+/// After so many, a query is one that reads much: a look-up by an index needs as many
+/// as its trees are high, and a short range a few more.
+const READS_SHORT: u32 = 24;
+/// After so many it is a scan.
+const READS_LONG: u32 = 512;
+/// Levels that are sunk to: `Prefetch`, then `Background`.
+const LEVEL_LONGER: u8 = 3;
+const LEVEL_SCAN: u8 = 4;
+/// A thread that read nothing for so long does something else now.
+const PAUSE_NS: u64 = 100_000_000;
+/// The name is looked at once in so many requests: threads are renamed after they began.
+const NAME_REQUESTS: u32 = 64;
+
+struct State {
+    /// Where the next free cell is looked for.
+    hint: Cell<u32>,
+    reads: Cell<u32>,
+    last_read_ns: Cell<u64>,
+    requests: Cell<u32>,
+    rules: Cell<u64>,
+}
+
+thread_local! {
+    // Without a destructor and constant: no allocation, nothing to register.
+    static STATE: State = const {
+        State {
+            hint: Cell::new(0),
+            reads: Cell::new(0),
+            last_read_ns: Cell::new(0),
+            requests: Cell::new(0),
+            rules: Cell::new(0),
+        }
+    };
+}
+
+/// The level of a read that would have `level` if its thread had read little.
+pub fn sunk_level(level: u8, now_ns: u64) -> u8 {
+    STATE.with(|state| {
+        if now_ns > state.last_read_ns.get() + PAUSE_NS {
+            state.reads.set(0);
+        }
+        match state.reads.get() {
+            0..READS_SHORT => level,
+            READS_SHORT..READS_LONG => level.max(LEVEL_LONGER),
+            _ => level.max(LEVEL_SCAN),
+        }
+    })
+}
+
+/// A read from the device has ended.
+pub fn has_read(length: u32, now_ns: u64) {
+    STATE.with(|state| {
+        let reads = length.div_ceil(READ_UNIT_BYTES).max(1);
+        state.reads.set(state.reads.get().saturating_add(reads));
+        state.last_read_ns.set(now_ns);
+    });
+}
+
+/// The client has sent something: what comes now is another query.
+pub fn was_asked() {
+    STATE.with(|state| state.reads.set(0));
+}
+
+/// The rules that match the thread's name.
+pub fn rules(memory: &Memory) -> u64 {
+    if memory.rules.ignores_threads() {
+        return u64::MAX;
+    }
+    STATE.with(|state| {
+        let requests = state.requests.get();
+        state.requests.set(requests.wrapping_add(1));
+        if requests.is_multiple_of(NAME_REQUESTS) {
+            let rules = environment::with_thread_name(|name| memory.rules.of_thread(name));
+            state.rules.set(rules);
+        }
+        state.rules.get()
+    })
+}
+
+/// Where to look for a free cell: behind the one that was taken last, and in another
+/// place than other threads.
+pub fn hint(first: impl Fn() -> u32) -> u32 {
+    STATE.with(|state| {
+        if state.hint.get() == 0 {
+            state.hint.set(first() | 1);
+        }
+        state.hint.get()
+    })
+}
+
+/// The cell that was taken.
+pub fn set_hint(taken: u32) {
+    STATE.with(|state| state.hint.set(taken + 1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_sinks_and_the_next_query_rises() {
+        let mut now_ns = 1 << 30;
+        assert_eq!(sunk_level(1, now_ns), 1);
+        for _ in 0..READS_SHORT {
+            has_read(4096, now_ns);
+        }
+        assert_eq!(sunk_level(1, now_ns), LEVEL_LONGER);
+        has_read(READS_LONG * READ_UNIT_BYTES, now_ns);
+        assert_eq!(sunk_level(1, now_ns), LEVEL_SCAN);
+        was_asked();
+        assert_eq!(sunk_level(1, now_ns), 1);
+        has_read(READS_LONG * READ_UNIT_BYTES, now_ns);
+        now_ns += PAUSE_NS + 1;
+        assert_eq!(sunk_level(1, now_ns), 1);
+        assert_eq!(sunk_level(4, now_ns), 4);
+    }
+}

@@ -1,0 +1,196 @@
+//! Leave for one request, from asking to giving the place back.
+
+use iolane_protocol::sys::{clock, futex};
+use iolane_protocol::{
+    Asked, CELLS_PER_CLIENT, Call, Cell, CellState, DEVICES_MAX, DeviceEntry, KIND_READ, Operation,
+    RuleTable, STOPPED_NS, UNRULED, cell_of,
+};
+
+use crate::client::{self, Client};
+use crate::descriptor::Known;
+use crate::sys::environment;
+use crate::thread;
+
+/// Between two looks at whether the broker lives.
+const LOOK_NS: u64 = 20_000_000;
+/// Cells that are looked at for a free one before the broker is asked to hurry.
+const PROBES_MAX: usize = 64;
+
+/// What a thread is about to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// `KIND_READ`, `KIND_WRITE` or `KIND_SYNC`.
+    pub kind: u8,
+    pub offset: u64,
+    pub length: usize,
+    /// The thread does not wait for it.
+    pub asynchronous: bool,
+}
+
+/// A place with the device.
+#[must_use = "the place has to be given back"]
+#[derive(Clone, Copy)]
+pub struct Ticket {
+    client: Client,
+    number: usize,
+}
+
+/// Asks for leave and waits for it. `None`: the request is not scheduled.
+pub fn take(known: &Known, request: &Request) -> Option<Ticket> {
+    let first = thread::hint(|| environment::thread_number().wrapping_mul(0x9e37_79b1) >> 8);
+    let ticket = prepare(client::current()?, known, request, first)?;
+    thread::set_hint(ticket.index() as u32);
+    if ticket.has_started() {
+        return Some(ticket);
+    }
+    ticket.post();
+    ticket.wait().then_some(ticket)
+}
+
+/// Takes a cell for the request, from `first` on. It has started if it may go at once;
+/// otherwise it has to be posted.
+pub fn prepare(client: Client, known: &Known, request: &Request, first: u32) -> Option<Ticket> {
+    let now_ns = clock::now_ns();
+    let asked = judge(client, known, request, now_ns);
+    let ticket = Ticket {
+        client,
+        number: claim(client, first)?,
+    };
+    let cell = ticket.cell();
+    cell.fill(&asked);
+    if ticket.device().admits(asked.level, now_ns) {
+        cell.set_started_ns(now_ns);
+        cell.set(CellState::Started);
+        client.memory.post(ticket.number, false);
+    }
+    Some(ticket)
+}
+
+/// Which level the request has.
+fn judge(client: Client, known: &Known, request: &Request, now_ns: u64) -> Asked {
+    let rules = &client.memory.rules;
+    let length = request.length.min(1 << 30) as u32;
+    let operation = Operation {
+        kind: request.kind,
+        asynchronous: request.asynchronous,
+        buffered: !known.direct,
+    };
+    let mask = known.rules & client.process_rules() & thread::rules(client.memory);
+    let (rule, ruled_level, sinks) = match rules.find(mask, operation, length) {
+        Some((number, rule)) => (number, rule.level, rule.sinks),
+        None => (UNRULED, RuleTable::level_unruled(), false),
+    };
+    let level = if sinks && request.kind == KIND_READ {
+        thread::sunk_level(ruled_level, now_ns)
+    } else {
+        ruled_level
+    };
+    Asked {
+        device: known.device,
+        kind: request.kind,
+        level,
+        ruled_level,
+        rule,
+        durable: known.durable,
+        asynchronous: request.asynchronous,
+        file: known.file,
+        length,
+        offset: request.offset.min(i64::MAX as u64 - u64::from(length)),
+        asked_ns: now_ns,
+    }
+}
+
+/// A free cell, now this thread's.
+fn claim(client: Client, first: u32) -> Option<usize> {
+    let cells = client.memory.cells_of(client.number);
+    let claim_within = |probes: usize| {
+        (0..probes)
+            .map(|step| (first as usize + step) % CELLS_PER_CLIENT)
+            .find(|&index| cells[index].change(CellState::Free, CellState::Claimed))
+    };
+    let index = claim_within(PROBES_MAX).or_else(|| {
+        // What has ended is not freed yet: the broker sleeps, or is behind.
+        client.memory.header.ring(true);
+        claim_within(CELLS_PER_CLIENT)
+    });
+    let Some(index) = index else {
+        client.memory.header.count_no_cell();
+        return None;
+    };
+    Some(cell_of(client.number, index))
+}
+
+impl Ticket {
+    fn cell(&self) -> &'static Cell {
+        &self.client.memory.cells[self.number]
+    }
+
+    fn device(&self) -> &'static DeviceEntry {
+        let devices = &self.client.memory.devices;
+        let device = &devices[usize::from(self.cell().asked().device) % DEVICES_MAX];
+        &devices[device.leader() % DEVICES_MAX]
+    }
+
+    /// That of a request that is under way.
+    pub fn of_cell(client: Client, index: usize) -> Ticket {
+        Ticket {
+            client,
+            number: cell_of(client.number, index),
+        }
+    }
+
+    /// Which of the client's cells.
+    pub fn index(&self) -> usize {
+        self.number % CELLS_PER_CLIENT
+    }
+
+    /// Whether it needs no leave.
+    pub fn has_started(&self) -> bool {
+        self.cell().state() == Some(CellState::Started)
+    }
+
+    /// Asks the broker.
+    pub fn post(&self) {
+        self.cell().set(CellState::Posted);
+        self.client.memory.post(self.number, true);
+    }
+
+    /// Sleeps until the broker gives leave. `false`: the broker is gone or
+    /// stopped, and the cell is given up.
+    pub fn wait(&self) -> bool {
+        let (cell, header) = (self.cell(), &self.client.memory.header);
+        let pulse = header.pulse();
+        let stopped_ns = clock::now_ns() + STOPPED_NS;
+        while cell.state() == Some(CellState::Posted) {
+            futex::wait(cell.word(), CellState::Posted as u32, LOOK_NS);
+            let is_stopped = header.pulse() == pulse && clock::now_ns() > stopped_ns;
+            if is_stopped {
+                header.mark_stopped(pulse);
+            }
+            if (is_stopped || header.is_over()) && cell.change(CellState::Posted, CellState::Left) {
+                self.client.memory.post(self.number, false);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Counts the call as one that asked for leave.
+    pub fn count(&self, call: Call) {
+        self.client.memory.header.count_scheduled(call as usize);
+    }
+
+    /// The system call has ended. `result` is what it gave, or minus the error's
+    /// number.
+    pub fn give_back(self, result: i64) {
+        let (cell, memory) = (self.cell(), self.client.memory);
+        let (asked, now_ns) = (cell.asked(), clock::now_ns());
+        let is_attentive = self.device().is_attentive();
+        if asked.kind == KIND_READ && !asked.asynchronous {
+            thread::has_read(asked.length, now_ns);
+        }
+        cell.set_end(now_ns, result);
+        cell.set(CellState::Ended);
+        memory.post(self.number, is_attentive);
+    }
+}

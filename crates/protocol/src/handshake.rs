@@ -1,0 +1,89 @@
+//! How a process comes to the memory: it connects to the broker's socket, shows
+//! the token and gets a descriptor.
+
+/// The environment variable that turns the library on:
+/// `SOCKET:TOKEN`, the name of an abstract Unix socket and 32 hexadecimal digits.
+pub const ENVIRONMENT: &str = "IOLANE_RUN";
+
+/// Length of the token in characters.
+pub const TOKEN_BYTES: usize = 32;
+
+/// What the broker answers, together with the descriptor of the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// Which client the process is.
+    pub client: u32,
+}
+
+impl Welcome {
+    /// As sent.
+    pub fn to_bytes(self) -> [u8; 4] {
+        self.client.to_le_bytes()
+    }
+
+    /// As received; `None` if it is no client that could be.
+    pub fn from_bytes(bytes: [u8; 4]) -> Option<Welcome> {
+        let client = u32::from_le_bytes(bytes);
+        ((client as usize) < crate::CLIENTS_MAX).then_some(Welcome { client })
+    }
+}
+
+/// Longest name of the broker's socket.
+const SOCKET_NAME_MAX: usize = 64;
+
+/// How to reach the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    name: [u8; SOCKET_NAME_MAX],
+    name_length: usize,
+    /// Lets the process in.
+    pub token: [u8; TOKEN_BYTES],
+}
+
+impl Address {
+    /// From the value of [`ENVIRONMENT`]; `None` if it is none.
+    pub fn parse(value: &[u8]) -> Option<Address> {
+        let at = value.iter().rposition(|&byte| byte == b':')?;
+        let (text, token) = (&value[..at], &value[at + 1..]);
+        let token: [u8; TOKEN_BYTES] = token.try_into().ok()?;
+        let is_token = token.iter().all(u8::is_ascii_hexdigit);
+        if !is_token || !(1..=SOCKET_NAME_MAX).contains(&text.len()) {
+            return None;
+        }
+        let mut name = [0; SOCKET_NAME_MAX];
+        name[..text.len()].copy_from_slice(text);
+        Some(Address {
+            name,
+            name_length: text.len(),
+            token,
+        })
+    }
+
+    /// Of the abstract socket.
+    pub fn name(&self) -> &[u8] {
+        &self.name[..self.name_length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_is_a_name_and_a_token() {
+        let token = [b'a'; TOKEN_BYTES];
+        let value = [b"iolane-1:".as_slice(), &token].concat();
+        let address = Address::parse(&value).unwrap();
+        assert_eq!((address.name(), address.token), (&b"iolane-1"[..], token));
+        for wrong in [&b""[..], b"iolane-1", b"iolane-1:abc", &value[8..]] {
+            assert_eq!(Address::parse(wrong), None);
+        }
+    }
+
+    #[test]
+    fn a_welcome_names_a_client_that_can_be() {
+        let welcome = Welcome { client: 7 };
+        assert_eq!(Welcome::from_bytes(welcome.to_bytes()), Some(welcome));
+        assert_eq!(Welcome::from_bytes([0xff; 4]), None);
+    }
+}

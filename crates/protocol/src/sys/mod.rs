@@ -1,0 +1,7 @@
+//! What is not safe: system calls, and the memory itself.
+
+pub mod clock;
+pub mod futex;
+pub mod introduce;
+pub mod mapping;
+pub mod raw;
