@@ -1,8 +1,9 @@
 //! Where the tests of `iolane run` run, and with what.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -16,6 +17,14 @@ pub fn iolane_run(report: &Path) -> Command {
     command
 }
 
+/// The same with rules.
+pub fn iolane_run_by(rules: &Path, report: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));
+    command.args(["run", "--rules"]).arg(rules);
+    command.arg("--report").arg(report).arg("--");
+    command
+}
+
 /// A directory on the disk of the built program: what lies in memory has no
 /// scheduler.
 pub fn on_disk() -> TempDir {
@@ -23,20 +32,26 @@ pub fn on_disk() -> TempDir {
 }
 
 /// A C program of this folder, built once.
-pub fn probe() -> &'static Path {
-    static PROBE: OnceLock<PathBuf> = OnceLock::new();
-    PROBE.get_or_init(|| {
-        let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-probe");
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run/probe.c");
-        let built = Command::new("cc")
-            .args(["-O2", "-D_FORTIFY_SOURCE=2", "-Wall", "-Wextra", "-Werror"])
-            .args(["-pthread", "-o"])
-            .arg(&to)
-            .arg(&from)
-            .status();
-        assert!(built.unwrap().success(), "the probe does not compile");
-        to
-    })
+pub fn probe(name: &str) -> PathBuf {
+    static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut built = BUILT.lock().unwrap();
+    if built.contains(name) {
+        return to;
+    }
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/run/{name}.c"));
+    // Another run of the tests may use the one that is there.
+    let fresh = to.with_extension(format!("{}", std::process::id()));
+    let status = Command::new("cc")
+        .args(["-O2", "-D_FORTIFY_SOURCE=2", "-Wall", "-Wextra", "-Werror"])
+        .args(["-pthread", "-o"])
+        .arg(&fresh)
+        .arg(&from)
+        .status();
+    assert!(status.unwrap().success(), "{name} does not compile");
+    std::fs::rename(fresh, &to).unwrap();
+    built.insert(name.to_owned());
+    to
 }
 
 /// The report that a run has left.

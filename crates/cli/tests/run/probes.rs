@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::{iolane_run, on_disk, probe, report, scheduled, text};
+use crate::place::{iolane_run_by, on_disk, probe, report, scheduled, text};
 
 /// What all files of a directory hold.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -18,17 +18,23 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
+/// What is asynchronous stands behind everything else: it has to wait.
+const RULES: &str = "[[rule]]\nrole = 'asynchronous'\nasynchronous = true\nlevel = 'background'\n\
+                     [[rule]]\nrole = 'others'\nlevel = 'foreground'\n";
+
 /// Runs a pattern both ways, and gives how many requests were scheduled.
-fn compare(pattern: &str) -> u64 {
+fn compare(program: &str, pattern: &str) -> u64 {
     let (without, with, place) = (on_disk(), on_disk(), on_disk());
-    let alone = Command::new(probe())
+    let alone = Command::new(probe(program))
         .arg(pattern)
         .arg(without.path())
         .output()
         .unwrap();
     let to = place.path().join("report.json");
-    let under = iolane_run(&to)
-        .arg(probe())
+    let rules = place.path().join("rules.toml");
+    fs::write(&rules, RULES).unwrap();
+    let under = iolane_run_by(&rules, &to)
+        .arg(probe(program))
         .arg(pattern)
         .arg(with.path())
         .output()
@@ -58,26 +64,40 @@ fn expect(scheduled: u64, scheduled_min: u64) {
 
 /// A test for each pattern; so many requests go to the disk at the least.
 macro_rules! patterns {
-    ($($name:ident $scheduled_min:literal)*) => {
+    ($program:literal: $($name:ident $scheduled_min:literal)*) => {
         $(
             #[test]
             fn $name() {
-                expect(compare(stringify!($name)), $scheduled_min);
+                expect(compare($program, stringify!($name)), $scheduled_min);
             }
         )*
     };
 }
 
-patterns! {
-    plain 2
-    wrong 0
-    direct 8
-    append 5
-    descriptors 0
-    passed 1
-    forked 6
-    cloned 1
-    threads 128
-    cancelled 20
-    signals 300
+mod calls {
+    use super::*;
+    patterns! { "probe":
+        plain 2
+        wrong 0
+        direct 8
+        append 5
+        descriptors 0
+        passed 1
+        forked 6
+        cloned 1
+        threads 128
+        cancelled 20
+        signals 300
+    }
+}
+
+mod linux_aio {
+    use super::*;
+    patterns! { "probe_aio":
+        several 500
+        closed 1
+        destroyed 1
+        mistaken 4
+        forked 200
+    }
 }

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Linux AIO, one pattern per name, beside a thread that reads on and on, so that
+ * requests of lower levels have to wait. Prints what each call gave.
+ *
+ *   probe_aio PATTERN DIRECTORY
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 64, THREADS = 4, BATCH = 4 };
+
+static const char *directory;
+static volatile int over;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(3);
+}
+
+#define SHOW(call)                                                             \
+	do {                                                                   \
+		errno = 0;                                                     \
+		long result_ = (long)(call);                                   \
+		printf("%s = %ld, errno %d\n", #call, result_, errno);         \
+	} while (0)
+
+static int open_file(const char *name)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	fd = open(path, O_RDWR | O_CREAT | O_DIRECT, 0600);
+	if (fd < 0)
+		die(path);
+	return fd;
+}
+
+static char *pages(int count)
+{
+	char *memory;
+
+	if (posix_memalign((void **)&memory, PAGE, (size_t)count * PAGE))
+		die("posix_memalign");
+	memset(memory, 'm', (size_t)count * PAGE);
+	return memory;
+}
+
+static long submit(aio_context_t context, long count, struct iocb **blocks)
+{
+	return syscall(SYS_io_submit, context, count, blocks);
+}
+
+static long events(aio_context_t context, long least, long most, struct io_event *into)
+{
+	return syscall(SYS_io_getevents, context, least, most, into, NULL);
+}
+
+static aio_context_t context_of(unsigned requests)
+{
+	aio_context_t context = 0;
+
+	if (syscall(SYS_io_setup, requests, &context))
+		die("io_setup");
+	return context;
+}
+
+static struct iocb block_of(int fd, int opcode, void *buffer, long long offset)
+{
+	struct iocb block = { 0 };
+
+	block.aio_fildes = (uint32_t)fd;
+	block.aio_lio_opcode = (uint16_t)opcode;
+	block.aio_buf = (uintptr_t)buffer;
+	block.aio_nbytes = PAGE;
+	block.aio_offset = offset;
+	block.aio_data = (uint64_t)offset + 7;
+	return block;
+}
+
+static void *disturb(void *unused)
+{
+	int fd = open_file("foreground");
+	char *page = pages(1);
+
+	(void)unused;
+	if (pwrite(fd, page, PAGE, 0) != PAGE)
+		die("pwrite");
+	while (!over)
+		if (pread(fd, page, PAGE, 0) != PAGE)
+			die("pread");
+	close(fd);
+	return NULL;
+}
+
+/* Each thread has a context and a part of the file. Counts what is wrong. */
+static void *pages_main(void *number)
+{
+	long mine = (long)number, wrong = 0;
+	int fd = open_file("pages");
+	char *memory = pages(BATCH);
+	aio_context_t context = context_of(BATCH);
+	struct iocb blocks[BATCH], *list[BATCH];
+	struct io_event done[BATCH];
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (int first = (int)mine * PAGES; first < ((int)mine + 1) * PAGES; first += BATCH) {
+			for (int i = 0; i < BATCH; i++) {
+				if (pass == 0)
+					memset(memory + i * PAGE, 'A' + (first + i) % 26, PAGE);
+				else
+					memset(memory + i * PAGE, 0, PAGE);
+				blocks[i] = block_of(fd, pass == 0 ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD,
+						     memory + i * PAGE, (long long)(first + i) * PAGE);
+				list[i] = &blocks[i];
+			}
+			wrong += submit(context, BATCH, list) != BATCH;
+			wrong += events(context, BATCH, BATCH, done) != BATCH;
+			for (int i = 0; i < BATCH; i++) {
+				struct iocb *block = (struct iocb *)(uintptr_t)done[i].obj;
+
+				wrong += block < blocks || block >= blocks + BATCH;
+				wrong += done[i].res != PAGE;
+				wrong += block >= blocks && block < blocks + BATCH &&
+					 done[i].data != block->aio_data;
+				wrong += memory[i * PAGE + 5] != 'A' + (first + i) % 26;
+			}
+		}
+	}
+	wrong += syscall(SYS_io_destroy, context) != 0;
+	wrong += close(fd) != 0;
+	free(memory);
+	return (void *)wrong;
+}
+
+static void several(void)
+{
+	pthread_t all[THREADS];
+	void *wrong;
+
+	for (long i = 0; i < THREADS; i++)
+		if (pthread_create(&all[i], NULL, pages_main, (void *)i))
+			die("pthread_create");
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(all[i], &wrong);
+		SHOW((long)wrong);
+	}
+}
+
+/* Warms up: a context that has been asked for events. */
+static aio_context_t used_context(int fd, char *memory)
+{
+	aio_context_t context = context_of(64);
+	struct iocb block = block_of(fd, IOCB_CMD_PWRITE, memory, 0), *list = &block;
+	struct io_event done;
+
+	SHOW(submit(context, 1, &list));
+	SHOW(events(context, 1, 1, &done));
+	SHOW(done.res);
+	SHOW(done.obj == (uintptr_t)&block);
+	return context;
+}
+
+static void closed(void)
+{
+	int fd = open_file("closed"), other;
+	char *memory = pages(16);
+	aio_context_t context = used_context(fd, memory);
+	struct iocb blocks[16], *list[16];
+	struct io_event done[16];
+	long sum = 0;
+
+	for (int i = 0; i < 16; i++) {
+		memset(memory + i * PAGE, 'a' + i, PAGE);
+		blocks[i] = block_of(fd, IOCB_CMD_PWRITE, memory + i * PAGE, i * PAGE);
+		list[i] = &blocks[i];
+	}
+	SHOW(submit(context, 16, list));
+	/* The control blocks may be used again, the number goes to another file. */
+	memset(blocks, 0xee, sizeof(blocks));
+	SHOW(close(fd));
+	other = open_file("other");
+	SHOW(other == fd);
+	SHOW(events(context, 16, 16, done));
+	for (int i = 0; i < 16; i++)
+		sum += done[i].res;
+	SHOW(sum);
+	SHOW(lseek(other, 0, SEEK_END));
+	SHOW(syscall(SYS_io_destroy, context));
+}
+
+static void destroyed(void)
+{
+	int fd = open_file("destroyed");
+	char *memory = pages(16);
+	aio_context_t context = used_context(fd, memory);
+	struct iocb blocks[16], *list[16];
+
+	for (int i = 0; i < 16; i++) {
+		memset(memory + i * PAGE, 'a' + i, PAGE);
+		blocks[i] = block_of(fd, IOCB_CMD_PWRITE, memory + i * PAGE, i * PAGE);
+		list[i] = &blocks[i];
+	}
+	SHOW(submit(context, 16, list));
+	SHOW(syscall(SYS_io_destroy, context));
+	SHOW(lseek(fd, 0, SEEK_END));
+	SHOW(syscall(SYS_io_destroy, context));
+}
+
+static void mistaken(void)
+{
+	int fd = open_file("mistaken");
+	char *memory = pages(2);
+	aio_context_t context = used_context(fd, memory);
+	struct iocb good = block_of(fd, IOCB_CMD_PREAD, memory, 0);
+	struct iocb bad = block_of(-1, IOCB_CMD_PREAD, memory, 0);
+	struct iocb odd = block_of(fd, 99, memory, 0);
+	struct iocb skewed = block_of(fd, IOCB_CMD_PREAD, memory + 1, 0);
+	struct iocb behind = block_of(fd, IOCB_CMD_PREAD, memory, 1 << 20);
+	struct iocb sync = block_of(fd, IOCB_CMD_FDSYNC, NULL, 0);
+	struct iocb *first[] = { &bad, &good }, *second[] = { &good, &bad }, *third[] = { &odd },
+		    *fourth[] = { &skewed, &behind, &sync };
+	struct io_event done[4];
+	struct timespec soon = { 0, 1000000 };
+
+	sync.aio_nbytes = 0;
+	sync.aio_buf = 0;
+	SHOW(submit(context, 2, first));
+	SHOW(submit(context, 2, second));
+	SHOW(events(context, 1, 4, done));
+	SHOW(submit(context, 1, third));
+	SHOW(submit(context, 0, first));
+	SHOW(submit(context, -1, first));
+	SHOW(submit(1, 1, first));
+	SHOW(submit(context, 3, fourth));
+	SHOW(events(context, 3, 4, done));
+	for (int i = 0; i < 3; i++) {
+		const struct iocb *block = (const struct iocb *)(uintptr_t)done[i].obj;
+
+		if (block == &skewed)
+			SHOW(done[i].res == -EINVAL);
+		if (block == &behind)
+			SHOW(done[i].res == 0);
+		if (block == &sync)
+			SHOW(done[i].res == 0);
+	}
+	SHOW(syscall(SYS_io_getevents, context, 1, 4, done, &soon));
+	SHOW(syscall(SYS_io_setup, 0, &context) == -1);
+}
+
+static void forked(void)
+{
+	int fd = open_file("forked"), status;
+	char *memory = pages(2);
+	aio_context_t context = used_context(fd, memory);
+	pid_t child = fork();
+
+	if (child == 0) {
+		over = 0;
+		pages_main((void *)1);
+		_exit(pages_main((void *)0) == NULL ? 0 : 1);
+	}
+	if (waitpid(child, &status, 0) != child)
+		die("waitpid");
+	SHOW(WEXITSTATUS(status));
+	SHOW(syscall(SYS_io_destroy, context));
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} patterns[] = {
+	{ "several", several }, { "closed", closed }, { "destroyed", destroyed },
+	{ "mistaken", mistaken }, { "forked", forked },
+};
+
+int main(int count, char **arguments)
+{
+	pthread_t foreground;
+
+	if (count != 3)
+		return 2;
+	directory = arguments[2];
+	setvbuf(stdout, NULL, _IONBF, 0);
+	if (pthread_create(&foreground, NULL, disturb, NULL))
+		die("pthread_create");
+	/* The foreground has begun. */
+	usleep(20000);
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		if (strcmp(patterns[i].name, arguments[1]) == 0) {
+			patterns[i].run();
+			over = 1;
+			pthread_join(foreground, NULL);
+			return 0;
+		}
+	}
+	return 2;
+}
