@@ -11,17 +11,34 @@ pub struct Profile {
 }
 
 /// All of them.
-pub const PROFILES: [Profile; 1] = [Profile {
-    name: "mariadb",
-    programs: &[
-        "mariadbd",
-        "mysqld",
-        "mariadbd-safe",
-        "mysqld_safe",
-        "mariadb-backup",
-    ],
-    text: include_str!("../profiles/mariadb.toml"),
-}];
+pub const PROFILES: [Profile; 5] = [
+    Profile {
+        name: "mariadb",
+        programs: &["mariadbd", "mariadbd-safe", "mariadb-backup"],
+        text: include_str!("../profiles/mariadb.toml"),
+    },
+    Profile {
+        name: "mysql",
+        programs: &["mysqld", "mysqld_safe"],
+        // InnoDB's files have the same names.
+        text: include_str!("../profiles/mariadb.toml"),
+    },
+    Profile {
+        name: "postgresql",
+        programs: &["postgres", "postmaster", "pg_ctl", "pg_ctlcluster"],
+        text: include_str!("../profiles/postgresql.toml"),
+    },
+    Profile {
+        name: "rocksdb",
+        programs: &["db_bench", "ldb", "sst_dump"],
+        text: include_str!("../profiles/rocksdb.toml"),
+    },
+    Profile {
+        name: "sqlite",
+        programs: &["sqlite3"],
+        text: include_str!("../profiles/sqlite.toml"),
+    },
+];
 
 /// The profile for a command: the first word of which a program's name is the last
 /// part of the path, so that wrappers (`taskset`, `sudo -u mysql`) do not matter.
@@ -52,7 +69,12 @@ mod tests {
     fn a_command_is_recognised_behind_wrappers() {
         let of = |line: &str| profile_of(line.split(' ')).map(|profile| profile.name);
         assert_eq!(of("/usr/sbin/mariadbd --x"), Some("mariadb"));
-        assert_eq!(of("taskset 1 mysqld"), Some("mariadb"));
+        assert_eq!(of("taskset 1 mysqld"), Some("mysql"));
+        assert_eq!(of("sqlite3 x.db"), Some("sqlite"));
+        assert_eq!(
+            of("setpriv --reuid=postgres /usr/lib/postgresql/15/bin/postgres -D x"),
+            Some("postgresql")
+        );
         assert_eq!(of("dd if=/dev/zero"), None);
     }
 }

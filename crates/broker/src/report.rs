@@ -14,7 +14,7 @@ use crate::statistics::{Counts, Key, Statistics};
 /// The whole of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// Disks with a scheduler.
+    /// Disks that had requests.
     pub disks: Vec<DiskReport>,
     /// Processes that came.
     pub processes: usize,
@@ -125,7 +125,10 @@ impl Writer<'_> {
     pub fn report(&self) -> Report {
         let (processes, processes_turned_away) = self.door.counts();
         Report {
-            disks: (0..self.disks.len()).map(|disk| self.disk(disk)).collect(),
+            disks: (0..self.disks.len())
+                .map(|disk| self.disk(disk))
+                .filter(|disk| !disk.roles.is_empty())
+                .collect(),
             processes,
             processes_turned_away,
             unaccounted: self.statistics.unaccounted,

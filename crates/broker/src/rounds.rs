@@ -78,11 +78,13 @@ impl Rounds {
             self.statistics.stops += 1;
         }
         self.answer_devices();
+        // Before: all that these did is in what is collected then.
+        let dead = self.door.take_dead();
         self.collect();
         for at in 0..self.events.len() {
             self.apply(self.events[at]);
         }
-        for client in self.door.take_dead() {
+        for client in dead {
             self.bury(client);
         }
         self.grant();

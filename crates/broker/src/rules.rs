@@ -53,6 +53,8 @@ struct RuleText {
     size_max: u32,
     #[serde(default)]
     sinks: bool,
+    #[serde(default)]
+    paced: bool,
 }
 
 fn size_max() -> u32 {
@@ -157,7 +159,7 @@ fn entry(rule: &RuleText) -> Result<RuleEntry, Wrong> {
         operations: operations(rule)?,
         level: level(&rule.level)?,
         sinks: rule.sinks,
-        paced: false,
+        paced: rule.paced,
         length_min: rule.size_min,
         length_max: rule.size_max,
     })

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use iolane_protocol::sys::futex;
-use iolane_protocol::{CELLS_PER_CLIENT, KIND_READ, KIND_SYNC, KIND_WRITE};
+use iolane_protocol::{CELLS_PER_CLIENT, Call, KIND_READ, KIND_SYNC, KIND_WRITE};
 
 use crate::client::{self, Client};
 use crate::descriptor;
@@ -68,6 +68,7 @@ pub fn submit(context: usize, address: usize) -> isize {
     let Some((ticket, block)) = ticket_for(address) else {
         return aio::submit(context, address);
     };
+    ticket.count(Call::IoSubmit);
     let pending = &PENDING[ticket.index()];
     pending.context.store(context, Ordering::Relaxed);
     pending

@@ -17,6 +17,7 @@ const VALID: u64 = 1;
 const SCHEDULED: u64 = 1 << 1;
 const DIRECT: u64 = 1 << 2;
 const DURABLE: u64 = 1 << 3;
+const AHEAD: u64 = 1 << 4;
 const DEVICE_SHIFT: u32 = 8;
 const FILE_SHIFT: u32 = 32;
 
@@ -24,12 +25,15 @@ struct Entry {
     /// Rules that match the path. Stored before `what`.
     rules: AtomicU64,
     what: AtomicU64,
+    /// Where the latest read has ended.
+    next_offset: AtomicU64,
 }
 
 static ENTRIES: [Entry; DESCRIPTORS_MAX] = [const {
     Entry {
         rules: AtomicU64::new(0),
         what: AtomicU64::new(0),
+        next_offset: AtomicU64::new(0),
     }
 }; DESCRIPTORS_MAX];
 
@@ -42,6 +46,8 @@ pub struct Known {
     pub direct: bool,
     /// Whether a write is durable when it ends.
     pub durable: bool,
+    /// The kernel reads nothing ahead of its own: the library does.
+    pub ahead: bool,
     /// Entry of its device.
     pub device: u8,
     /// Names the file.
@@ -59,9 +65,19 @@ pub fn find(memory: &Memory, descriptor: i32) -> Option<Known> {
         rules: entry.rules.load(Ordering::Relaxed),
         direct: what & DIRECT != 0,
         durable: what & DURABLE != 0,
+        ahead: what & AHEAD != 0,
         device: (what >> DEVICE_SHIFT) as u8,
         file: (what >> FILE_SHIFT) as u32,
     })
+}
+
+/// Notes a read. Whether it begins where the one before has ended.
+pub fn continues(descriptor: i32, offset: u64, length: usize) -> bool {
+    let entry = usize::try_from(descriptor)
+        .ok()
+        .and_then(|index| ENTRIES.get(index));
+    let end = offset.saturating_add(length as u64);
+    entry.is_some_and(|entry| entry.next_offset.swap(end, Ordering::Relaxed) == offset)
 }
 
 /// The descriptor is about to name another file, or has other flags.
@@ -97,10 +113,17 @@ fn look(memory: &Memory, descriptor: i32, entry: &Entry) -> Option<u64> {
                     file::with_path(descriptor, |path| memory.rules.of_path(path)).unwrap_or(0);
                 entry.rules.store(rules, Ordering::Relaxed);
                 let (direct, durable) = file::flags(descriptor);
+                let ahead = !direct && memory.rules.sinks(rules);
+                if ahead {
+                    // Otherwise a read that the page cache serves would begin others,
+                    // which nobody could schedule.
+                    file::read_nothing_ahead(descriptor);
+                }
                 VALID
                     | SCHEDULED
                     | if direct { DIRECT } else { 0 }
                     | if durable { DURABLE } else { 0 }
+                    | if ahead { AHEAD } else { 0 }
                     | (device as u64) << DEVICE_SHIFT
                     | u64::from(name_of(&stat)) << FILE_SHIFT
             } else {

@@ -61,6 +61,11 @@ pub fn sunk_level(level: u8, now_ns: u64) -> u8 {
     })
 }
 
+/// Whether the thread has read so much that it goes on reading.
+pub fn reads_on(now_ns: u64) -> bool {
+    sunk_level(0, now_ns) > 0
+}
+
 /// A read from the device has ended.
 pub fn has_read(length: u32, now_ns: u64) {
     STATE.with(|state| {

@@ -2,8 +2,8 @@
 
 use iolane_protocol::sys::{clock, futex};
 use iolane_protocol::{
-    Asked, CELLS_PER_CLIENT, Call, Cell, CellState, DEVICES_MAX, DeviceEntry, KIND_READ, Operation,
-    RuleTable, STOPPED_NS, UNRULED, cell_of,
+    Asked, CELLS_PER_CLIENT, Call, Cell, CellState, DEVICES_MAX, DeviceEntry, KIND_READ, KIND_SYNC,
+    Operation, RuleTable, STOPPED_NS, UNRULED, cell_of,
 };
 
 use crate::client::{self, Client};
@@ -66,6 +66,22 @@ pub fn prepare(client: Client, known: &Known, request: &Request, first: u32) -> 
     Some(ticket)
 }
 
+/// Whether a sync by this thread is preceded by paced write-back.
+pub fn is_paced(client: Client, known: &Known) -> bool {
+    let operation = Operation {
+        kind: KIND_SYNC,
+        asynchronous: false,
+        buffered: !known.direct,
+    };
+    let found = client.memory.rules.find(mask(client, known), operation, 0);
+    found.is_some_and(|(_, rule)| rule.paced)
+}
+
+/// Rules that match the file, the process and the thread.
+fn mask(client: Client, known: &Known) -> u64 {
+    known.rules & client.process_rules() & thread::rules(client.memory)
+}
+
 /// Which level the request has.
 fn judge(client: Client, known: &Known, request: &Request, now_ns: u64) -> Asked {
     let rules = &client.memory.rules;
@@ -75,8 +91,7 @@ fn judge(client: Client, known: &Known, request: &Request, now_ns: u64) -> Asked
         asynchronous: request.asynchronous,
         buffered: !known.direct,
     };
-    let mask = known.rules & client.process_rules() & thread::rules(client.memory);
-    let (rule, ruled_level, sinks) = match rules.find(mask, operation, length) {
+    let (rule, ruled_level, sinks) = match rules.find(mask(client, known), operation, length) {
         Some((number, rule)) => (number, rule.level, rule.sinks),
         None => (UNRULED, RuleTable::level_unruled(), false),
     };

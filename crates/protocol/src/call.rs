@@ -46,6 +46,8 @@ calls! {
     Fsync "fsync",
     /// fdatasync(2)
     Fdatasync "fdatasync",
+    /// sync_file_range(2)
+    SyncFileRange "sync_file_range",
     /// io_submit(2)
     IoSubmit "io_submit",
     /// io_getevents(2)

@@ -178,6 +178,11 @@ impl RuleTable {
             .all(|rule| rule.threads == Patterns::ANY)
     }
 
+    /// Whether threads that read much sink by one of the rules in `mask`.
+    pub fn sinks(&self, mask: u64) -> bool {
+        self.mask(|rule| rule.sinks) & mask != 0
+    }
+
     /// The first rule in `mask` that matches the operation, and its number.
     pub fn find(&self, mask: u64, operation: Operation, length: u32) -> Option<(u8, &RuleEntry)> {
         let mut mask = mask & self.by_operation[operation.index()];

@@ -4,3 +4,4 @@ mod failing;
 mod place;
 mod probes;
 mod refusals;
+mod servers;

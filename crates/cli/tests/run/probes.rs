@@ -20,7 +20,7 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// What is asynchronous stands behind everything else: it has to wait.
 const RULES: &str = "[[rule]]\nrole = 'asynchronous'\nasynchronous = true\nlevel = 'background'\n\
-                     [[rule]]\nrole = 'others'\nlevel = 'foreground'\n";
+                     [[rule]]\nrole = 'others'\nlevel = 'foreground'\nsinks = true\npaced = true\n";
 
 /// Runs a pattern both ways, and gives how many requests were scheduled.
 fn compare(program: &str, pattern: &str) -> u64 {
@@ -99,5 +99,14 @@ mod linux_aio {
         destroyed 1
         mistaken 4
         forked 200
+    }
+}
+
+mod buffered {
+    use super::*;
+    patterns! { "probe_buffered":
+        scan 1
+        backwards 1
+        written 3
     }
 }

@@ -51,6 +51,41 @@ pub fn flags(descriptor: i32) -> (bool, bool) {
     (flags & libc::O_DIRECT != 0, flags & libc::O_DSYNC != 0)
 }
 
+/// The kernel reads what is asked for and no more (`POSIX_FADV_RANDOM`).
+pub fn read_nothing_ahead(descriptor: i32) {
+    let advice = libc::POSIX_FADV_RANDOM as usize;
+    // SAFETY: takes numbers.
+    unsafe {
+        syscall6(
+            libc::SYS_fadvise64,
+            [descriptor as usize, 0, 0, advice, 0, 0],
+        )
+    };
+}
+
+/// Begins to read a range into the page cache (readahead(2)).
+pub fn read_ahead(descriptor: i32, offset: u64, length: usize) {
+    let arguments = [descriptor as usize, offset as usize, length, 0, 0, 0];
+    // SAFETY: takes numbers.
+    unsafe { syscall6(libc::SYS_readahead, arguments) };
+}
+
+/// Writes a range back and waits for it (sync_file_range(2)). Minus an error's number
+/// on failure, which the kernel then does not tell again.
+pub fn write_back(descriptor: i32, offset: u64, length: u64) -> isize {
+    let flags = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    let arguments = [
+        descriptor as usize,
+        offset as usize,
+        length as usize,
+        flags as usize,
+        0,
+        0,
+    ];
+    // SAFETY: takes numbers.
+    unsafe { syscall6(libc::SYS_sync_file_range, arguments) }
+}
+
 /// Where the descriptor's next byte is; 0 where it has no place.
 pub fn position(descriptor: i32) -> u64 {
     let arguments = [descriptor as usize, 0, libc::SEEK_CUR as usize, 0, 0, 0];

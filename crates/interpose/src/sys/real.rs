@@ -84,6 +84,7 @@ reals! {
     fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
+    fn sync_file_range(fd: c_int, offset: off_t, length: off_t, flags: c_uint) -> c_int;
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fn __open64_2(path: *const c_char, flags: c_int) -> c_int;
     fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
@@ -100,5 +101,7 @@ reals! {
     fn recv(fd: c_int, buffer: *mut c_void, count: size_t, flags: c_int) -> ssize_t;
     fn __recv_chk(fd: c_int, buffer: *mut c_void, count: size_t, size: size_t, flags: c_int) -> ssize_t;
     fn recvfrom(fd: c_int, buffer: *mut c_void, count: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t;
+    fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int;
+    fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int;
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
 }

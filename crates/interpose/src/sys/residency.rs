@@ -51,7 +51,17 @@ pub fn is_cached(descriptor: i32, offset: u64, length: usize) -> bool {
     size <= offset || (size < end && pages >= last(size))
 }
 
+/// Pages of the range that changed and were not written back; `None` where the kernel
+/// cannot say.
+pub fn dirty_pages(descriptor: i32, offset: u64, length: u64) -> Option<u64> {
+    counts(descriptor, offset, length).map(|counts| counts.dirty)
+}
+
 fn cached_pages(descriptor: i32, offset: u64, length: u64) -> Option<u64> {
+    counts(descriptor, offset, length).map(|counts| counts.cached)
+}
+
+fn counts(descriptor: i32, offset: u64, length: u64) -> Option<Counts> {
     if IS_MISSING.load(Ordering::Relaxed) {
         return None;
     }
@@ -70,7 +80,7 @@ fn cached_pages(descriptor: i32, offset: u64, length: u64) -> Option<u64> {
     if result == ENOSYS {
         IS_MISSING.store(true, Ordering::Relaxed);
     }
-    (result == 0).then_some(counts.cached)
+    (result == 0).then_some(counts)
 }
 
 /// By the first and the last byte (`RWF_NOWAIT`): kernels before Linux 6.5.
@@ -111,6 +121,7 @@ mod tests {
         file.write_all(&[1; 10_000]).unwrap();
         let descriptor = file.as_file().as_raw_fd();
         assert!(is_cached(descriptor, 0, 10_000));
+        assert_ne!(dirty_pages(descriptor, 1 << 20, 1 << 20), Some(1));
         assert!(is_cached(descriptor, 8192, 8192));
         assert!(is_cached(descriptor, 1 << 20, 1));
         assert!(ends_are_cached(descriptor, 100, 9900));

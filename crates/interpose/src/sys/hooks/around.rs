@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::ptr;
 
+use iolane_protocol::sys::clock;
 use iolane_protocol::{KIND_READ, KIND_SYNC, KIND_WRITE};
 use libc::ssize_t;
 
@@ -13,6 +14,10 @@ use crate::thread;
 use crate::ticket::{self, Request};
 use iolane_protocol::Call;
 
+/// What a scan reads at once: the kernel's own default (`read_ahead_kb`).
+const AHEAD_BYTES: usize = 128 << 10;
+/// What is written back at once: with more, whoever comes meanwhile waits longer.
+const PIECE_BYTES: u64 = 256 << 10;
 const CANCEL_DISABLE: c_int = 1;
 
 unsafe extern "C-unwind" {
@@ -39,10 +44,26 @@ pub fn read(
     let Some(request) = request(KIND_READ, descriptor, offset, length) else {
         return do_it();
     };
-    if !known.direct && residency::is_cached(descriptor, request.offset, length) {
+    if known.direct {
+        return scheduled(call, &known, &request, do_it);
+    }
+    let continues = descriptor::continues(descriptor, request.offset, length);
+    if residency::is_cached(descriptor, request.offset, length) {
         return do_it();
     }
-    scheduled(call, &known, &request, do_it)
+    let is_scan = known.ahead && continues && thread::reads_on(clock::now_ns());
+    if !is_scan || length >= AHEAD_BYTES {
+        return scheduled(call, &known, &request, do_it);
+    }
+    // A scan reads on: one request for what it needs next.
+    let request = Request {
+        length: AHEAD_BYTES,
+        ..request
+    };
+    scheduled(call, &known, &request, || {
+        file::read_ahead(descriptor, request.offset, AHEAD_BYTES);
+        do_it()
+    })
 }
 
 /// A write. Into the page cache it passes: what matters is what writes it back.
@@ -62,7 +83,8 @@ pub fn write(
     scheduled(call, &known, &request, do_it)
 }
 
-/// A sync of a whole file.
+/// A sync of a whole file. Where the rule says so, what was written goes to the disk
+/// before, piece by piece, so that the sync itself is short.
 pub fn sync(call: Call, descriptor: c_int, do_it: impl FnOnce() -> c_int) -> c_int {
     let Some(known) = known(call, descriptor) else {
         return do_it();
@@ -73,7 +95,77 @@ pub fn sync(call: Call, descriptor: c_int, do_it: impl FnOnce() -> c_int) -> c_i
         length: 0,
         asynchronous: false,
     };
-    scheduled(call, &known, &request, || do_it() as ssize_t) as c_int
+    let failed = write_back_all(call, descriptor, &known);
+    let result = scheduled(call, &known, &request, || do_it() as ssize_t) as c_int;
+    match failed {
+        Some(error) if result == 0 => fail(error),
+        _ => result,
+    }
+}
+
+/// The write-back of a range, which the program asks for.
+pub fn write_back(
+    call: Call,
+    descriptor: c_int,
+    offset: i64,
+    length: i64,
+    do_it: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(known) = known(call, descriptor).filter(|known| !known.direct) else {
+        return do_it();
+    };
+    // A length of 0 is all that follows: too much for one request.
+    let length = usize::try_from(length).unwrap_or(0);
+    let Some(request) = request(KIND_WRITE, descriptor, Some(offset), length) else {
+        return do_it();
+    };
+    let mut error = 0;
+    let result = scheduled(call, &known, &request, || {
+        let result = do_it() as ssize_t;
+        if result == 0 {
+            // The place is given back when the disk has it.
+            error = file::write_back(descriptor, request.offset, length as u64);
+        }
+        result
+    }) as c_int;
+    // The kernel tells an error once, and it was told here.
+    if error < 0 { fail(error) } else { result }
+}
+
+/// Writes back what changed, in requests of its own. Gives the error that the kernel
+/// told: it does not tell it again.
+fn write_back_all(call: Call, descriptor: c_int, known: &Known) -> Option<isize> {
+    let client = client::current()?;
+    if known.direct || !ticket::is_paced(client, known) {
+        return None;
+    }
+    let size = file::stat(descriptor)?.size;
+    let mut failed = None;
+    let mut offset = 0;
+    while offset < size {
+        let length = (size - offset).min(PIECE_BYTES);
+        if residency::dirty_pages(descriptor, offset, length) != Some(0) {
+            let request = Request {
+                kind: KIND_WRITE,
+                offset,
+                length: length as usize,
+                asynchronous: false,
+            };
+            let result = scheduled(call, known, &request, || {
+                file::write_back(descriptor, offset, length)
+            });
+            failed = failed.or((result < 0).then_some(result));
+        }
+        offset += length;
+    }
+    failed
+}
+
+/// As a system call that failed with minus this error's number.
+fn fail(error: isize) -> c_int {
+    // SAFETY: the calling thread's own.
+    unsafe { *libc::__errno_location() = -error as c_int };
+    -1
 }
 
 /// The file, if its requests are scheduled; counts the call.
@@ -97,7 +189,8 @@ fn request(kind: u8, descriptor: c_int, offset: Option<i64>, length: usize) -> O
     })
 }
 
-/// Waits for leave, lets the call be done, and gives the place back. No
+/// Waits for leave, lets the call be done, and gives the place back. A call gives -1 and
+/// `errno`, or minus an error's number. No
 /// cancellation comes between: a place that was lost would stay taken. One that is
 /// pending comes before, as it would in the call itself.
 fn scheduled(
@@ -117,13 +210,12 @@ fn scheduled(
     let result = do_it();
     if let Some(ticket) = ticket {
         ticket.count(call);
-        // SAFETY: the calling thread's own.
-        let errno = unsafe { *libc::__errno_location() };
-        ticket.give_back(if result < 0 {
-            -i64::from(errno)
-        } else {
-            result as i64
-        });
+        let result = match result {
+            // SAFETY: the calling thread's own.
+            -1 => -i64::from(unsafe { *libc::__errno_location() }),
+            _ => result as i64,
+        };
+        ticket.give_back(result);
     }
     // SAFETY: as above.
     unsafe { pthread_setcancelstate(old, ptr::null_mut()) };

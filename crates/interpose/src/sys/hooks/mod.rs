@@ -10,4 +10,5 @@ mod control;
 mod network;
 mod read;
 mod sync;
+mod uring;
 mod write;

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Files through the page cache, one pattern per name: scans, whose reading ahead the
+ * library takes over, and write-back, which it does in pieces. Prints what each call gave.
+ *
+ *   probe_buffered PATTERN DIRECTORY
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAGE = 8192, PAGES = 500 };
+
+static char page[PAGE];
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(3);
+}
+
+#define SHOW(call)                                                             \
+	do {                                                                   \
+		errno = 0;                                                     \
+		long result_ = (long)(call);                                   \
+		printf("%s = %ld, errno %d\n", #call, result_, errno);         \
+	} while (0)
+
+static int make_file(const char *directory, const char *name)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	if (fd < 0)
+		die(path);
+	for (int i = 0; i < PAGES; i++) {
+		memset(page, 'a' + i % 26, PAGE);
+		if (pwrite(fd, page, PAGE, (off_t)i * PAGE) != PAGE)
+			die("pwrite");
+	}
+	return fd;
+}
+
+static void drop(int fd)
+{
+	if (fdatasync(fd) || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED))
+		die("drop");
+}
+
+/* Every page holds what was written to it. */
+static void scan(const char *directory)
+{
+	int fd = make_file(directory, "scan"), wrong = 0;
+
+	drop(fd);
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = 0; i < PAGES; i++)
+			wrong += pread(fd, page, PAGE, (off_t)i * PAGE) != PAGE ||
+				 page[0] != 'a' + i % 26 || page[PAGE - 1] != page[0];
+	SHOW(wrong);
+	SHOW(pread(fd, page, PAGE, (off_t)PAGES * PAGE - 100)); /* short */
+	SHOW(pread(fd, page, PAGE, (off_t)PAGES * PAGE)); /* the end */
+	drop(fd);
+	SHOW(lseek(fd, 0, SEEK_SET));
+	for (int i = 0; i < PAGES; i++)
+		wrong += read(fd, page, PAGE) != PAGE || page[9] != 'a' + i % 26;
+	SHOW(wrong);
+	SHOW(read(fd, page, PAGE));
+	SHOW(lseek(fd, 0, SEEK_CUR));
+}
+
+static void backwards(const char *directory)
+{
+	int fd = make_file(directory, "backwards"), wrong = 0;
+
+	drop(fd);
+	for (int i = PAGES; i-- > 0;)
+		wrong += pread(fd, page, PAGE, (off_t)i * PAGE) != PAGE || page[0] != 'a' + i % 26;
+	SHOW(wrong);
+}
+
+static void written(const char *directory)
+{
+	int fd = make_file(directory, "written");
+
+	SHOW(sync_file_range(fd, 0, 10 * PAGE, SYNC_FILE_RANGE_WRITE));
+	SHOW(sync_file_range(fd, PAGE, 10 * PAGE,
+			     SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+				     SYNC_FILE_RANGE_WAIT_AFTER));
+	SHOW(sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE));
+	SHOW(sync_file_range(fd, -1, 10, SYNC_FILE_RANGE_WRITE));
+	SHOW(sync_file_range(fd, 0, 10, 99));
+	SHOW(sync_file_range(-1, 0, 10, SYNC_FILE_RANGE_WRITE));
+	SHOW(fsync(fd));
+	SHOW(fsync(fd));
+	SHOW(ftruncate(fd, 0));
+	SHOW(fsync(fd));
+}
+
+static const struct {
+	const char *name;
+	void (*run)(const char *directory);
+} patterns[] = { { "scan", scan }, { "backwards", backwards }, { "written", written } };
+
+int main(int count, char **arguments)
+{
+	if (count != 3)
+		return 2;
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		if (strcmp(patterns[i].name, arguments[1]) == 0) {
+			patterns[i].run(arguments[2]);
+			return 0;
+		}
+	}
+	return 2;
+}

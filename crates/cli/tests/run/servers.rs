@@ -1,0 +1,380 @@
+//! Real servers under `iolane run`: killed while they work, they come back with all
+//! that they had acknowledged.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::place::{iolane_run, scheduled, wait_until};
+
+/// Times that each server is killed, unless the environment says otherwise.
+const KILLS: u32 = 2;
+/// So many rows are acknowledged before, and then it works on for a moment.
+const ROWS_MIN: usize = 50;
+const WORK: Duration = Duration::from_millis(300);
+/// Rows that a client would insert: more than it can before the server is killed.
+const ROWS_MAX: u32 = 200_000;
+
+fn kills() -> u32 {
+    let wanted = std::env::var("IOLANE_RUN_KILLS").ok();
+    wanted.map_or(KILLS, |text| {
+        text.parse().expect("IOLANE_RUN_KILLS is a number")
+    })
+}
+
+/// Under the system's directory for files that stay: on a disk, and open to a
+/// server's user.
+fn place() -> TempDir {
+    TempDir::new_in("/var/tmp").unwrap()
+}
+
+fn has(program: &str) -> bool {
+    let which = Command::new("sh")
+        .args(["-c", &format!("command -v {program}")])
+        .stdout(Stdio::null())
+        .status();
+    which.is_ok_and(|status| status.success())
+}
+
+/// Inserts rows one by one, each acknowledged by its number in a file.
+fn start_inserting(mut client: Command, acknowledged: &Path) -> Child {
+    let mut child = client
+        .stdin(Stdio::piped())
+        .stdout(fs::File::create(acknowledged).unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::thread::spawn(move || {
+        for _ in 0..ROWS_MAX {
+            let line = "INSERT INTO t(v) VALUES (repeat('x', 700)); SELECT max(id) FROM t;\n";
+            // The client ends when its server does.
+            if input.write_all(line.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    child
+}
+
+/// The numbers of acknowledged rows: those in whole lines of a file.
+fn acknowledged_in(path: &Path) -> BTreeSet<u64> {
+    let text = fs::read_to_string(path).unwrap();
+    numbers(text.rsplit_once('\n').map_or("", |(whole, _)| whole))
+}
+
+fn numbers(text: &str) -> BTreeSet<u64> {
+    text.lines()
+        .filter_map(|line| line.trim().parse().ok())
+        .collect()
+}
+
+/// All of them are there. Numbers between may be missing: a server that comes back leaves
+/// some out.
+fn check(acknowledged: &Path, found: &str) {
+    let (acknowledged, found) = (acknowledged_in(acknowledged), numbers(found));
+    let missing: Vec<_> = acknowledged.difference(&found).collect();
+    assert!(
+        missing.is_empty(),
+        "rows that were acknowledged: {missing:?}"
+    );
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+fn kill(process: &str) {
+    let sent = Command::new("kill").args(["-KILL", process]).status();
+    assert!(sent.unwrap().success());
+}
+
+/// `iolane run` with a server, which does not outlive a test that fails.
+struct Running(Option<Child>);
+
+impl Running {
+    /// The exit code.
+    fn wait(mut self) -> Option<i32> {
+        let mut child = self.0.take()?;
+        child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(child) = &mut self.0 else {
+            return;
+        };
+        // It hands the signal on; there is nothing to do where it has ended.
+        let _ = Command::new("kill")
+            .args(["-QUIT", &child.id().to_string()])
+            .status();
+        let _ = child.wait();
+    }
+}
+
+struct MariaDb {
+    place: TempDir,
+    options: Vec<String>,
+}
+
+impl MariaDb {
+    fn new(options: &[&str]) -> Option<MariaDb> {
+        let programs = ["mariadbd", "mariadb-install-db", "mariadb"];
+        if let Some(missing) = programs.iter().find(|program| !has(program)) {
+            iolane_testing::skipped(format!("{missing} is not installed"));
+            return None;
+        }
+        let server = MariaDb {
+            place: place(),
+            options: options.iter().map(|&option| option.to_owned()).collect(),
+        };
+        let installed = Command::new("mariadb-install-db")
+            .args(["--no-defaults", "--auth-root-authentication-method=normal"])
+            .args(["--skip-test-db", "--innodb-log-file-size=16M"])
+            .args(server.user())
+            .arg(format!("--datadir={}", server.path("data").display()))
+            .output()
+            .unwrap();
+        assert!(installed.status.success(), "{installed:?}");
+        Some(server)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    /// Root's server has to be told that it may be.
+    fn user(&self) -> Option<&'static str> {
+        let is_root = output(Command::new("id").arg("-u")) == "0";
+        is_root.then_some("--user=root")
+    }
+
+    fn start(&self) -> Running {
+        let child = iolane_run(&self.path("report.json"))
+            .arg("mariadbd")
+            .args([
+                "--no-defaults",
+                "--skip-networking",
+                "--innodb-buffer-pool-size=8M",
+            ])
+            .args([
+                "--innodb-flush-method=O_DIRECT",
+                "--innodb-log-file-size=16M",
+            ])
+            .args(self.user())
+            .arg(format!("--datadir={}", self.path("data").display()))
+            .arg(format!("--socket={}", self.path("socket").display()))
+            .arg(format!("--pid-file={}", self.path("pid").display()))
+            .args(&self.options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(self.path("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let running = Running(Some(child));
+        wait_until(|| output(self.client().args(["--execute", "SELECT 1"])) == "1");
+        running
+    }
+
+    fn client(&self) -> Command {
+        let mut command = Command::new("mariadb");
+        command
+            .args([
+                "--no-defaults",
+                "--user=root",
+                "--skip-column-names",
+                "--unbuffered",
+            ])
+            .arg(format!("--socket={}", self.path("socket").display()));
+        command
+    }
+
+    fn ask(&self, question: &str) -> String {
+        output(self.client().args(["d", "--execute", question]))
+    }
+}
+
+fn mariadb_survives(options: &[&str]) {
+    let Some(server) = MariaDb::new(options) else {
+        return;
+    };
+    let mut running = server.start();
+    let made = "CREATE DATABASE d; CREATE TABLE d.t(id BIGINT AUTO_INCREMENT PRIMARY KEY, v TEXT)";
+    output(server.client().args(["--execute", made]));
+    for _ in 0..kills() {
+        let acknowledged = server.path("acknowledged");
+        let mut client = server.client();
+        client.arg("d");
+        let mut inserting = start_inserting(client, &acknowledged);
+        wait_until(|| acknowledged_in(&acknowledged).len() >= ROWS_MIN);
+        std::thread::sleep(WORK);
+        kill(fs::read_to_string(server.path("pid")).unwrap().trim());
+        assert_eq!(running.wait(), Some(128 + 9));
+        inserting.wait().unwrap();
+        running = server.start();
+        check(&acknowledged, &server.ask("SELECT id FROM t"));
+        let checked = server.ask("CHECK TABLE t EXTENDED");
+        assert!(checked.ends_with("status\tOK"), "{checked}");
+    }
+    server.ask("SHUTDOWN");
+    assert_eq!(running.wait(), Some(0));
+    let report = crate::place::report(&server.path("report.json"));
+    assert!(scheduled(&report) > 0, "{report}");
+}
+
+#[test]
+fn mariadb_with_its_own_threads_comes_back() {
+    mariadb_survives(&["--innodb-use-native-aio=OFF"]);
+}
+
+#[test]
+fn mariadb_with_native_io_comes_back() {
+    mariadb_survives(&[]);
+}
+
+struct Postgres {
+    place: TempDir,
+    programs: PathBuf,
+}
+
+impl Postgres {
+    fn new() -> Option<Postgres> {
+        let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+        let programs = versions.map(|entry| entry.path().join("bin")).max()?;
+        let server = Postgres {
+            place: place(),
+            programs,
+        };
+        // What is under the home of the one who builds, the server's user cannot read.
+        let library =
+            Path::new(env!("CARGO_BIN_EXE_iolane")).with_file_name("deps/libiolane_interpose.so");
+        fs::copy(library, server.path("library.so")).unwrap();
+        if server.is_root() {
+            let owned = Command::new("chown")
+                .arg("postgres:")
+                .arg(server.place.path())
+                .status();
+            assert!(owned.unwrap().success());
+        }
+        let made = server
+            .as_user(&server.programs.join("initdb"))
+            .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
+            .arg(server.path("data"))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        Some(server)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn is_root(&self) -> bool {
+        output(Command::new("id").arg("-u")) == "0"
+    }
+
+    /// The words by which a program runs as a user that PostgreSQL accepts.
+    fn user(&self) -> &'static [&'static str] {
+        if self.is_root() {
+            &[
+                "setpriv",
+                "--reuid=postgres",
+                "--regid=postgres",
+                "--clear-groups",
+            ]
+        } else {
+            &["env"]
+        }
+    }
+
+    fn as_user(&self, program: &Path) -> Command {
+        let words = self.user();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(program).current_dir("/");
+        command
+    }
+
+    fn start(&self) -> Running {
+        let child = Command::new(env!("CARGO_BIN_EXE_iolane"))
+            .args(["run", "--report"])
+            .arg(self.path("report.json"))
+            .arg("--library")
+            .arg(self.path("library.so"))
+            .arg("--")
+            .args(self.user())
+            .arg(self.programs.join("postgres"))
+            .args(["-c", "listen_addresses=", "-c", "shared_buffers=1MB"])
+            .args(["-c", "checkpoint_timeout=30s", "-c", "max_wal_size=32MB"])
+            .arg("-k")
+            .arg(self.place.path())
+            .arg("-D")
+            .arg(self.path("data"))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(self.path("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let running = Running(Some(child));
+        wait_until(|| self.ask("SELECT 1") == "1");
+        running
+    }
+
+    fn client(&self) -> Command {
+        let mut command = Command::new(self.programs.join("psql"));
+        command
+            .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
+            .args(["--username=postgres", "--dbname=postgres", "--host"])
+            .arg(self.place.path());
+        command
+    }
+
+    fn ask(&self, question: &str) -> String {
+        output(self.client().args(["--command", question]))
+    }
+
+    fn number(&self) -> String {
+        let text = fs::read_to_string(self.path("data/postmaster.pid")).unwrap();
+        text.lines().next().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn postgresql_comes_back() {
+    let Some(server) = Postgres::new() else {
+        iolane_testing::skipped("PostgreSQL is not installed");
+        return;
+    };
+    let mut running = server.start();
+    server.ask("CREATE TABLE t(id BIGSERIAL PRIMARY KEY, v TEXT)");
+    for _ in 0..kills() {
+        let acknowledged = server.path("acknowledged");
+        let mut inserting = start_inserting(server.client(), &acknowledged);
+        wait_until(|| acknowledged_in(&acknowledged).len() >= ROWS_MIN);
+        std::thread::sleep(WORK);
+        kill(&server.number());
+        assert_eq!(running.wait(), Some(128 + 9));
+        inserting.wait().unwrap();
+        running = server.start();
+        check(&acknowledged, &server.ask("SELECT id FROM t"));
+        let found = server.ask("SELECT count(*) FROM t");
+        server.ask("CHECKPOINT");
+        server.ask("VACUUM t");
+        assert_eq!(server.ask("SELECT count(v) FROM t"), found);
+    }
+    let stopped = Command::new("kill")
+        .args(["-INT", &server.number()])
+        .status();
+    assert!(stopped.unwrap().success());
+    assert_eq!(running.wait(), Some(0));
+    let report = crate::place::report(&server.path("report.json"));
+    assert!(scheduled(&report) > 0, "{report}");
+}
