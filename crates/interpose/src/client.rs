@@ -30,7 +30,7 @@ const WELCOME: u32 = 3;
 
 static ADDRESS: OnceLock<Address> = OnceLock::new();
 static PAGE: OnceLock<&'static OwnPage> = OnceLock::new();
-static MEMORY: OnceLock<&'static Memory> = OnceLock::new();
+static MEMORY: page::Shared = page::Shared::none();
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// This process, under a broker that serves it.
@@ -69,7 +69,7 @@ pub fn current() -> Option<Client> {
         standing => standing,
     };
     let number = standing.checked_sub(WELCOME)? as usize;
-    let memory = *MEMORY.get()?;
+    let memory = MEMORY.get()?;
     memory.header.is_serving().then_some(Client {
         memory,
         number,
@@ -82,7 +82,7 @@ pub fn of_request() -> Option<Client> {
     let page = *PAGE.get()?;
     let number = page.standing.load(Ordering::Acquire).checked_sub(WELCOME)?;
     Some(Client {
-        memory: *MEMORY.get()?,
+        memory: MEMORY.get()?,
         number: number as usize,
         page,
     })
@@ -123,11 +123,12 @@ fn welcome() -> Option<Welcome> {
         // A child has the mapping of the process that forked it.
         Some(memory) => {
             asynchronous::forget_all();
-            (introduce::introduce(address)?, *memory)
+            (introduce::introduce(address)?, memory)
         }
         None => {
             let (welcome, memory) = introduce::introduce_and_map(address)?;
-            (welcome, *MEMORY.get_or_init(|| memory))
+            MEMORY.set(memory);
+            (welcome, memory)
         }
     };
     memory.header.is_known().then_some(welcome)

@@ -1,6 +1,9 @@
-//! A page that a child of a fork finds empty.
+//! Memory that is found once and stays.
 
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use iolane_protocol::Memory;
 
 use crate::client::OwnPage;
 
@@ -23,5 +26,25 @@ pub fn wiped_on_fork() -> Option<&'static OwnPage> {
             return None;
         }
         Some(&*page.cast())
+    }
+}
+
+/// The shared memory, once it is mapped. A word and no more: of a cell that is being
+/// filled when another thread forks, a child would wait for ever.
+pub struct Shared(AtomicPtr<Memory>);
+
+impl Shared {
+    pub const fn none() -> Shared {
+        Shared(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    pub fn set(&self, memory: &'static Memory) {
+        self.0
+            .store(ptr::from_ref(memory).cast_mut(), Ordering::Release);
+    }
+
+    pub fn get(&self) -> Option<&'static Memory> {
+        // SAFETY: nothing, or what `set` was given, which lives for ever.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 }
