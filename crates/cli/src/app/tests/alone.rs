@@ -99,8 +99,8 @@ fn an_option_alone_is_taken_or_named_in_what_is_said() {
     let commands = commands::all();
     let mut tried = 0;
     for entry in &commands {
-        let mut base = words(entry.place, entry.command.get_name());
-        base.extend(required(entry));
+        let name = words(entry.place, entry.command.get_name());
+        let mut base = [name.clone(), required(entry)].concat();
         // What only one of several ways needs, such as the table of store load.
         let mut complete = failure(&commands, entry, &base).is_none();
         if !complete && entry.command.get_name() == "load" {
@@ -122,8 +122,9 @@ fn an_option_alone_is_taken_or_named_in_what_is_said() {
                 continue;
             }
             tried += 1;
+            // Before what is required: all that follows the command of `iolane run` is its.
             let mut line = base.clone();
-            line.extend(typed(argument));
+            line.splice(name.len()..name.len(), typed(argument));
             let Some(failure) = failure(&commands, entry, &line) else {
                 continue;
             };
