@@ -8,9 +8,10 @@ use crate::{BitSet, Cell, DeviceEntry, Header, RuleTable};
 /// Processes at a time: PostgreSQL has one for each connection, and its own
 /// default is 100.
 pub const CLIENTS_MAX: usize = 1024;
-/// Requests of one process at a time: InnoDB has up to 512 asynchronous ones, and
-/// threads beside. A request beyond goes unscheduled.
-pub const CELLS_PER_CLIENT: usize = 1024;
+/// Requests of one process at a time: InnoDB's defaults let 1024 asynchronous reads wait and
+/// as many writes, of which the latter are fewer in practice, and its threads wait beside.
+/// A request beyond goes unscheduled, and is counted.
+pub const CELLS_PER_CLIENT: usize = 2048;
 /// Device numbers: partitions, and file systems that are on no disk.
 pub const DEVICES_MAX: usize = 64;
 /// Rules: a process keeps those that match a file in the bits of one word.
