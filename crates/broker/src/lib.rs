@@ -1,7 +1,7 @@
 //! The schedulers of all processes under `iolane run`.
 //!
 //! Processes with the library of `crates/interpose` come to a socket
-//! ([`Door`](door)) and get a memory that they share with the broker
+//! (`door`) and get a memory that they share with the broker
 //! (`iolane-protocol`). In rounds, the [`Broker`] takes note of what went
 //! to the devices and what has ended, lets each device's
 //! [`Scheduler`](iolane_sched::Scheduler) say what goes next, and wakes those who wait

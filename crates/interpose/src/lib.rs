@@ -1,9 +1,9 @@
 //! The library that `iolane run` preloads (`LD_PRELOAD`).
 //!
 //! It stands in for the calls with which databases read, write and sync, asks
-//! the broker for leave where that is needed ([`ticket`]), and lets the process do
+//! the broker for leave where that is needed (`ticket`), and lets the process do
 //! its own system call. What is asked goes by rules on the file, the operation
-//! and the thread ([`descriptor`], [`thread`]).
+//! and the thread (`descriptor`, `thread`).
 //!
 //! Without its environment variable it does nothing. When the broker is gone
 //! it does nothing any more. A hook allocates nothing, takes no lock, changes
