@@ -91,11 +91,24 @@ fn a_flush_does_not_wait_for_what_nobody_waits_for() {
     }
 }
 
+/// The window that climbs holds back what a flush would wait for, if that pays.
+#[test]
+fn writes_between_two_flushes_are_limited_where_that_pays() {
+    let smallest = commits("sata-7200", WindowConfig::Fixed(1), 30.0, 1.0);
+    let climbing = commits("sata-7200", WindowConfig::Climbing, 30.0, 1.0);
+    let p99_share = climbing.p99_ms / smallest.p99_ms;
+    let work_share = climbing.others_per_second / smallest.others_per_second;
+    println!("{p99_share:.3} of the p99 of a window of 1, {work_share:.3} of its writes");
+    assert!(p99_share < 0.2 && work_share > 0.4);
+}
+
 /// Where a flush takes no longer for what others wrote, nothing is held back.
 #[test]
 fn a_cache_that_survives_a_power_cut_is_used() {
     let smallest = commits("bug-68659", WindowConfig::Fixed(1), 5000.0, 1.0);
     let learned = commits("bug-68659", WindowConfig::Learned, 5000.0, 1.0);
+    let climbing = commits("bug-68659", WindowConfig::Climbing, 5000.0, 1.0);
+    assert!(climbing.others_per_second > 0.8 * smallest.others_per_second);
     let share = learned.others_per_second / smallest.others_per_second;
     println!("{share:.3} of the writes with a window of 1");
     assert!(share > 0.95, "{share}");

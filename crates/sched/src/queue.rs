@@ -65,6 +65,7 @@ pub(crate) struct InFlight {
     pub file: u32,
     pub head: u32,
     pub cost: u64,
+    pub requests: u32,
     pub kind: Kind,
 }
 
@@ -395,6 +396,7 @@ impl Queue {
             file: request.file,
             head,
             cost: 0,
+            requests: 1,
             kind: request.kind,
         });
         if request.kind == Kind::Write {
@@ -413,6 +415,17 @@ impl Queue {
     /// Gives the first request of a transfer the most urgent level in it.
     pub(crate) fn set_level(&mut self, head: u32, level: Level) {
         self.slot_mut(head).request.level = level;
+    }
+
+    /// Notes of how many requests the transfer of `head` is made.
+    pub(crate) fn set_requests(&mut self, head: u32, requests: u32) {
+        let transfer = self.slot(head).transfer as usize;
+        self.transfers[transfer].requests = requests;
+    }
+
+    /// Requests that the transfer of `head` is made of.
+    pub(crate) fn requests(&self, head: u32) -> u32 {
+        self.transfers[self.slot(head).transfer as usize].requests
     }
 
     /// Notes what the transfer of `head` costs the device, and what it flushes.

@@ -134,7 +134,17 @@ pub(crate) struct Flight {
 impl Flight {
     /// Whether it holds a transfer that somebody waits for.
     pub fn has_urgent(&self) -> bool {
-        self.levels[0] + self.levels[1] > 0
+        self.urgent() > 0
+    }
+
+    /// Transfers of the two upper levels.
+    pub fn urgent(&self) -> u32 {
+        self.levels[0] + self.levels[1]
+    }
+
+    /// Transfers of the others.
+    pub fn lower(&self) -> u32 {
+        self.transfers - self.urgent()
     }
 
     fn cost_of(&mut self, level: Level) -> &mut u64 {
@@ -258,7 +268,7 @@ impl Scheduler {
             return None;
         }
         let slot = self.queue.allocate(now_ns, request, true);
-        self.depart(now_ns, slot, request.length);
+        self.depart(now_ns, slot, request.length, 1);
         Some(self.queue.id(slot))
     }
 
@@ -306,10 +316,9 @@ impl Scheduler {
                 flight: &self.flight,
                 in_flight_max: self.config.in_flight_max,
             };
-            let (levels, rotational) = (&self.config.levels, self.config.rotational);
-            return self
-                .lanes
-                .pick(&self.queue, levels, rotational, &room, now_ns);
+            let levels = &self.config.levels;
+            let sorted = self.window.sorts(self.config.rotational);
+            return self.lanes.pick(&self.queue, levels, sorted, &room, now_ns);
         }
         if !self.has_room() {
             return NIL;
@@ -363,7 +372,7 @@ impl Scheduler {
         let head = self.queue.slot(span.first).request;
         let length = (end - head.offset) as u32;
         self.queue.set_level(span.first, level);
-        self.depart(now_ns, span.first, length);
+        self.depart(now_ns, span.first, length, span.count);
         batch.transfers.push(Transfer {
             id: self.queue.id(span.first),
             kind: head.kind,
@@ -376,7 +385,7 @@ impl Scheduler {
     }
 
     /// Counts the transfer of `head` as in flight.
-    fn depart(&mut self, now_ns: u64, head: u32, length: u32) {
+    fn depart(&mut self, now_ns: u64, head: u32, length: u32, requests: u32) {
         let request = self.queue.slot(head).request;
         let end = request.offset + u64::from(length);
         self.queue.depart(now_ns, head, end);
@@ -389,6 +398,7 @@ impl Scheduler {
             .window
             .departed(now_ns, &self.flight, &request, cost, length);
         self.queue.set_cost(head, cost, flushes);
+        self.queue.set_requests(head, requests);
         if request.level <= Level::Foreground {
             self.queue.watch(head, self.flight.lower_sent);
         } else {
@@ -418,7 +428,7 @@ impl Scheduler {
             .filter(|&slot| self.queue.slot(slot).place == Place::Head)
             .expect("completing a transfer that is not in flight");
         let entry = *self.queue.slot(head);
-        let cost = self.queue.cost(head);
+        let (cost, requests) = (self.queue.cost(head), self.queue.requests(head));
         let length = self.queue.transfer_length(head);
         if entry.request.level <= Level::Foreground {
             self.queue.unwatch(head);
@@ -433,11 +443,14 @@ impl Scheduler {
             &self.flight,
             &Sample {
                 bytes: length,
+                requests,
                 cost,
+                enqueued_ns: entry.enqueued_ns,
                 dispatched_ns: entry.dispatched_ns,
                 ok,
                 urgent: entry.request.level <= Level::Foreground,
                 lower_waiting,
+                urgent_queued: self.queue.queued[0] + self.queue.queued[1],
                 kind: entry.request.kind,
                 flushes: entry.flushes,
             },

@@ -69,10 +69,10 @@ impl Device {
 #[test]
 fn nothing_is_allocated() {
     let fixed = Policy::ALL.map(|policy| (policy, WindowConfig::Fixed(32)));
-    for (policy, window) in fixed
-        .into_iter()
-        .chain([(Policy::Lanes, WindowConfig::Learned)])
-    {
+    for (policy, window) in fixed.into_iter().chain([
+        (Policy::Lanes, WindowConfig::Learned),
+        (Policy::Lanes, WindowConfig::Climbing),
+    ]) {
         let config = Config {
             window,
             in_flight_max: 64,

@@ -61,6 +61,18 @@ pub enum Policy {
     PrioDeadline,
     /// iolane's default: levels share a learned window
     Lanes,
+    /// The same with a window found by experiments alone, with nothing presumed of the disk
+    LanesClimbing,
+}
+
+/// How the window of lanes is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LearnedBy {
+    /// The default
+    Learned,
+    /// By experiments alone, with nothing presumed of the disk
+    Climbing,
 }
 
 /// How an appended log record is made durable.

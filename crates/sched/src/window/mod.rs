@@ -7,7 +7,10 @@
 //! each level. [`unflushed`] limits what they write into a drive's cache, by a [`line`] through
 //! the latest flushes, [`head`] what
 //! goes to a disk that has one beside somebody's transfer.
+//!
+//! [`climbing`] is another way to all of that, by experiments alone.
 
+mod climbing;
 mod comparisons;
 pub(crate) mod cost;
 mod even;
@@ -24,6 +27,7 @@ mod unflushed;
 use crate::config::WindowConfig;
 use crate::request::{Kind, Level, Request};
 use crate::scheduler::Flight;
+use climbing::Climbing;
 use cost::CostModel;
 use even::Even;
 use foreground::Foreground;
@@ -75,13 +79,18 @@ pub struct WindowState {
 /// One finished transfer.
 pub(crate) struct Sample {
     pub bytes: u32,
+    /// How many it was made of.
+    pub requests: u32,
     pub cost: u64,
+    pub enqueued_ns: u64,
     pub dispatched_ns: u64,
     pub ok: bool,
     /// Whether somebody waited for it.
     pub urgent: bool,
     /// Whether a lower level has more to send.
     pub lower_waiting: bool,
+    /// Requests queued that somebody waits for.
+    pub urgent_queued: u32,
     pub kind: Kind,
     /// What [`Window::departed`] returned.
     pub flushes: Option<Written>,
@@ -110,6 +119,7 @@ struct Learned {
 pub(crate) struct Window {
     config: WindowConfig,
     learned: Learned,
+    climbing: Option<Box<Climbing>>,
 }
 
 impl Learned {
@@ -400,8 +410,10 @@ impl Window {
     pub(crate) fn new(config: WindowConfig, rotational: bool) -> Window {
         let cost = CostModel::new();
         let typical = cost::UNIT;
+        let climbs = config == WindowConfig::Climbing;
         Window {
             config,
+            climbing: climbs.then(|| Box::new(Climbing::new())),
             learned: Learned {
                 service: Shortest::new(),
                 cost,
@@ -432,6 +444,9 @@ impl Window {
             let now_ns = self.learned.latest(now_ns);
             self.learned.advance(now_ns);
         }
+        if let Some(climbing) = &mut self.climbing {
+            climbing.advance(now_ns);
+        }
     }
 
     /// Whether one more transfer of `level` may go. With a fixed window under
@@ -439,6 +454,7 @@ impl Window {
     pub(crate) fn has_room(&self, flight: &Flight, level: Level) -> bool {
         match self.config {
             WindowConfig::Learned => self.learned.has_room(flight, level),
+            WindowConfig::Climbing => self.climbs(|it| it.has_room(flight, level)),
             WindowConfig::Fixed(limit) => level <= Level::Foreground || flight.transfers < limit,
         }
     }
@@ -447,6 +463,7 @@ impl Window {
     /// not even its minimum.
     pub(crate) fn is_shut_out(&self, flight: &Flight, level: Level) -> bool {
         self.config == WindowConfig::Learned && self.learned.is_shut_out(flight, level)
+            || self.climbs(|it| it.is_shut_out(flight, level))
     }
 
     /// What a transfer is predicted to cost the device.
@@ -458,6 +475,21 @@ impl Window {
     /// somebody waits for has enough to do.
     pub(crate) fn holds_writes(&self, level: Level) -> bool {
         self.config == WindowConfig::Learned && self.learned.holds_writes(level)
+            || self.climbs(|it| it.holds_writes(level))
+    }
+
+    /// Whether requests of one level go by position; `rotational`: it is said to have a
+    /// head.
+    pub(crate) fn sorts(&self, rotational: bool) -> bool {
+        match &self.climbing {
+            Some(climbing) => climbing.sorts(),
+            None => rotational,
+        }
+    }
+
+    /// Whether the window climbs, and this is so.
+    fn climbs(&self, of: impl Fn(&Climbing) -> bool) -> bool {
+        self.climbing.as_deref().is_some_and(of)
     }
 
     /// Notes that a transfer goes to the device, `request` with the transfer's
@@ -473,6 +505,12 @@ impl Window {
     ) -> Option<Written> {
         match self.config {
             WindowConfig::Learned => self.learned.departed(now_ns, flight, request, cost, bytes),
+            WindowConfig::Climbing => {
+                if let Some(climbing) = &mut self.climbing {
+                    climbing.departed(now_ns, request, bytes);
+                }
+                None
+            }
             WindowConfig::Fixed(_) => None,
         }
     }
@@ -487,12 +525,16 @@ impl Window {
         if self.config == WindowConfig::Learned {
             self.learned.completed(now_ns, flight, sample);
         }
+        if let Some(climbing) = &mut self.climbing {
+            climbing.completed(now_ns, flight, sample);
+        }
     }
 
     /// When a rate limit or the limit of unflushed writes lets the next request go.
     pub(crate) fn next_timer(&self, flight: &Flight) -> Option<u64> {
         match self.config {
             WindowConfig::Learned => self.learned.next_timer(flight),
+            WindowConfig::Climbing => self.climbing.as_ref()?.next_timer(),
             WindowConfig::Fixed(_) => None,
         }
     }
@@ -504,13 +546,17 @@ impl Window {
 
     pub(crate) fn state(&self) -> WindowState {
         WindowState {
-            transfers: match self.config {
-                WindowConfig::Fixed(limit) => f64::from(limit),
-                WindowConfig::Learned => self.learned.knee().transfers(),
+            transfers: match (self.config, &self.climbing) {
+                (WindowConfig::Fixed(limit), _) => f64::from(limit),
+                (_, Some(climbing)) => climbing.transfers(),
+                (_, None) => self.learned.knee().transfers(),
             },
             service_ns: self.service_ns(),
             equal_bytes: self.learned.cost.equal_bytes(),
-            rate_limit: self.learned.limit(),
+            rate_limit: match &self.climbing {
+                Some(climbing) => climbing.rate_limit(),
+                None => self.learned.limit(),
+            },
             write_cache: self.learned.unflushed.state(),
         }
     }
@@ -530,11 +576,14 @@ mod tests {
             let now_ns = 1_000_000_000 + transfer * 20_000 - transfer % 2 * 50_000;
             let sample = Sample {
                 bytes: 16_384,
+                requests: 1,
                 cost: 1000,
+                enqueued_ns: now_ns - 100_000,
                 dispatched_ns: now_ns - 100_000,
                 ok: true,
                 urgent: false,
                 lower_waiting: true,
+                urgent_queued: 0,
                 kind: Kind::Read,
                 flushes: None,
             };

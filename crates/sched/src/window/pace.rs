@@ -81,7 +81,8 @@ impl Pace {
         }
     }
 
-    fn per_ns(&self) -> f64 {
+    /// What may go, in units.
+    pub fn per_ns(&self) -> f64 {
         self.limit.per_second * PACE * self.factor / 1e9
     }
 
@@ -115,6 +116,14 @@ impl Pace {
     /// As much may go as ever may: the pace holds nothing back.
     pub fn is_unused(&self) -> bool {
         self.tokens >= self.burst()
+    }
+
+    /// So many transfers with so many bytes, in units.
+    pub fn amount(&self, transfers: f64, bytes: f64) -> f64 {
+        match self.limit.unit {
+            RateUnit::Transfers => transfers,
+            RateUnit::Bytes => bytes,
+        }
     }
 
     /// When [`has_room`](Pace::has_room) becomes true, if it is false.

@@ -80,10 +80,15 @@ pub fn fixed_window() -> impl Strategy<Value = WindowConfig> {
     (1u32..12).prop_map(WindowConfig::Fixed)
 }
 
-/// A policy with a fixed window or, if it can, a learned one.
+/// A policy with a fixed window or, if it can, one that learns.
 pub fn any_window() -> impl Strategy<Value = (Policy, WindowConfig)> {
     let fixed = (policy(), fixed_window());
-    prop_oneof![2 => fixed, 1 => Just((Policy::Lanes, WindowConfig::Learned))]
+    let lanes = |window| Just((Policy::Lanes, window));
+    prop_oneof![
+        2 => fixed,
+        1 => lanes(WindowConfig::Learned),
+        1 => lanes(WindowConfig::Climbing),
+    ]
 }
 
 /// Small limits, so that all of them are met. Deadlines do not depend on the

@@ -1,0 +1,392 @@
+//! Which setting is best, found by trying.
+//!
+//! One setting is in force, the *champion*. Now and then another one, the
+//! *challenger*, one [`Step`] away, is in force for an [epoch](super::epoch), and
+//! compared with the champion's epochs before and after: so a slow drift of the
+//! device cancels. The challenger takes over if the comparisons say by the
+//! [objective](Objective) that it is better. A step that has failed is tried
+//! again after four times as many epochs as the last time. At the start one
+//! comparison is enough, and the champion need not come in between: like TCP's
+//! slow start.
+
+use super::epoch::Seen;
+use super::setting::{Setting, Step};
+
+/// Epochs until a step that failed is tried again, at first ...
+const WAIT_MIN: u64 = 8;
+/// ... so many times longer each time that it fails, ...
+const WAIT_GROWS: u64 = 4;
+/// ... and at the most: one epoch in a hundred with too wide a window would be all of
+/// the foreground's 99th percentile.
+const WAIT_MAX: u64 = 512;
+/// Epochs until the way back is tried from a setting that was just reached.
+const WAIT_OPPOSITE: u64 = 4;
+/// Comparisons before a verdict, and after which a step without one has failed.
+const COMPARISONS_MIN: u32 = 2;
+const COMPARISONS_MAX: u32 = 6;
+/// Gains and losses that one comparison is enough for.
+const OBVIOUS: f64 = 0.5;
+const OBVIOUSLY_WORSE: f64 = 0.1;
+/// Smaller gains must exceed so many of their standard errors.
+const SURE_ERRORS: f64 = 1.5;
+/// What a limit must gain at the least: it is blind to what the device could do
+/// without it.
+const LIMIT_GAIN: f64 = 0.05;
+/// And a wider window: of two that are the same, the narrower.
+const WIDER_GAIN: f64 = 0.02;
+const NARROWER_LOSS: f64 = 0.01;
+/// The load or the device is another if work or latency differ by this factor's
+/// logarithm (2.2) in so many epochs running.
+const CHANGED: f64 = 0.8;
+const CHANGED_EPOCHS: u32 = 3;
+/// By so many times that, an epoch counts twice.
+const FAR: f64 = 2.0;
+/// A pace changes by at most so many parts at once: to five times what it was.
+const STRIDE_MAX: i16 = 32;
+/// A challenger's epoch lasts at most so many times the champion's.
+const LONGER: f64 = 2.0;
+/// Weight of an epoch in what is usual.
+const USUAL_PART: f64 = 0.125;
+
+/// What is to be gained.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Objective {
+    /// One percent less of latency is worth so many percent of work.
+    pub elasticity: f64,
+}
+
+impl Objective {
+    /// What is gained from one to the other, as the logarithm of work. Where the
+    /// lower levels have all done what they want, none does more.
+    fn gain(self, from: &Seen, to: &Seen) -> f64 {
+        let work = if from.is_full || to.is_full {
+            to.work - from.work
+        } else {
+            0.0
+        };
+        let latency = match (from.urgent, to.urgent) {
+            (Some(from), Some(to)) => to - from,
+            _ => to.lower.zip(from.lower).map_or(0.0, |(to, from)| to - from),
+        };
+        work - self.elasticity * latency
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    step: Step,
+    setting: Setting,
+    seen: Option<Seen>,
+    count: u32,
+    mean: f64,
+    squares: f64,
+}
+
+enum Verdict {
+    Better,
+    Worse,
+    Open,
+}
+
+impl Trial {
+    fn new(step: Step, setting: Setting) -> Trial {
+        Trial {
+            step,
+            setting,
+            seen: None,
+            count: 0,
+            mean: 0.0,
+            squares: 0.0,
+        }
+    }
+
+    /// Welford's method.
+    fn add(&mut self, gain: f64) {
+        self.count += 1;
+        let off = gain - self.mean;
+        self.mean += off / f64::from(self.count);
+        self.squares += off * (gain - self.mean);
+    }
+
+    /// What it has to gain at the least.
+    fn least(&self) -> f64 {
+        match self.step {
+            Step::Bound if self.setting.bounded => LIMIT_GAIN,
+            Step::Reserve if self.setting.reserved => LIMIT_GAIN,
+            Step::Sort if self.setting.sorted => LIMIT_GAIN,
+            Step::Save | Step::Pace => LIMIT_GAIN,
+            Step::Widen => WIDER_GAIN,
+            Step::Narrow => -NARROWER_LOSS,
+            _ => 0.0,
+        }
+    }
+
+    fn verdict(&self, starting: bool) -> Verdict {
+        let excess = self.mean - self.least();
+        let count = f64::from(self.count);
+        let error = (self.squares / (count - 1.0).max(1.0) / count).sqrt();
+        let enough = self.count >= COMPARISONS_MIN;
+        if excess <= 0.0 {
+            if starting || enough || excess < -OBVIOUSLY_WORSE {
+                return Verdict::Worse;
+            }
+        } else if starting || excess > OBVIOUS || enough && excess > SURE_ERRORS * error {
+            return Verdict::Better;
+        } else if self.count >= COMPARISONS_MAX {
+            return Verdict::Worse;
+        }
+        Verdict::Open
+    }
+}
+
+/// Which limits there is a reason to try.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Can {
+    /// A rate is known.
+    pub pace: bool,
+    /// There are flushes, and writes before them.
+    pub save: bool,
+    /// There are moments in which nobody waits.
+    pub reserve: bool,
+}
+
+/// When a step is tried next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plan {
+    due: u64,
+    wait: u64,
+}
+
+/// What is usual under the champion.
+#[derive(Clone, Copy, Debug)]
+struct Usual {
+    work: f64,
+    latency: f64,
+    changed: u32,
+}
+
+impl Usual {
+    fn new(seen: &Seen) -> Usual {
+        Usual {
+            work: seen.work,
+            latency: seen.urgent.or(seen.lower).unwrap_or(0.0),
+            changed: 0,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Experiment {
+    objective: Objective,
+    rungs: (u8, u8),
+    steps: &'static [Step],
+    champion: Setting,
+    before: Option<Seen>,
+    trial: Option<Trial>,
+    /// The challenger is in force.
+    is_trying: bool,
+    starting: bool,
+    plans: [Plan; Step::ALL.len()],
+    epochs: u64,
+    /// By how much the pace changes next: twice as much each time that it has.
+    stride: i16,
+    usual: Option<Usual>,
+}
+
+impl Experiment {
+    /// `rungs`: where it begins at the least, and the most.
+    pub(super) fn new(
+        objective: Objective,
+        rungs: (u8, u8),
+        begin: u8,
+        steps: &'static [Step],
+    ) -> Experiment {
+        Experiment {
+            objective,
+            rungs,
+            steps,
+            champion: Setting::new(begin),
+            before: None,
+            trial: None,
+            is_trying: false,
+            starting: true,
+            plans: Default::default(),
+            epochs: 0,
+            stride: 1,
+            usual: None,
+        }
+    }
+
+    /// What is in force.
+    pub(super) fn setting(&self) -> Setting {
+        match &self.trial {
+            Some(trial) if self.is_trying => trial.setting,
+            _ => self.champion,
+        }
+    }
+
+    pub(super) fn champion(&self) -> Setting {
+        self.champion
+    }
+
+    /// The first setting is not found yet.
+    pub(super) fn is_starting(&self) -> bool {
+        self.starting
+    }
+
+    pub(super) fn is_trying(&self) -> bool {
+        self.is_trying
+    }
+
+    /// How long the epoch under way may last: a challenger that lets much less go
+    /// need not show it for longer.
+    pub(super) fn epoch_ns_max(&self) -> f64 {
+        let before = self.before.filter(|_| self.is_trying);
+        before.map_or(f64::INFINITY, |before| LONGER * before.elapsed_ns)
+    }
+
+    /// Takes an epoch of what is in force, and chooses what is next.
+    pub(super) fn judge(&mut self, seen: Seen, can: Can) {
+        self.epochs += 1;
+        if self.is_trying {
+            self.is_trying = false;
+            self.challenged(seen);
+        } else {
+            self.reigned(seen);
+        }
+        self.choose(can);
+    }
+
+    fn challenged(&mut self, seen: Seen) {
+        let Some(trial) = &mut self.trial else { return };
+        if let (true, Some(before)) = (self.starting, self.before) {
+            trial.add(self.objective.gain(&before, &seen));
+            self.decide(Some(seen));
+        } else {
+            trial.seen = Some(seen);
+        }
+    }
+
+    fn reigned(&mut self, seen: Seen) {
+        let before = self.before.replace(seen);
+        if let Some(trial) = &mut self.trial
+            && let Some(tried) = trial.seen.take()
+        {
+            let after = self.objective.gain(&seen, &tried);
+            let gain = before.map_or(after, |before| {
+                (self.objective.gain(&before, &tried) + after) / 2.0
+            });
+            trial.add(gain);
+            self.decide(None);
+        }
+        self.watch(&seen);
+    }
+
+    /// `seen`: of the challenger, if it may be the champion's as well.
+    fn decide(&mut self, seen: Option<Seen>) {
+        let Some(trial) = self.trial else { return };
+        let step = trial.step;
+        match trial.verdict(self.starting) {
+            Verdict::Open => return,
+            Verdict::Better => {
+                self.champion = trial.setting;
+                self.stride = match step {
+                    Step::Faster | Step::Slower => (2 * self.stride).min(STRIDE_MAX),
+                    _ => self.stride,
+                };
+                self.before = seen;
+                self.usual = seen.map(|seen| Usual::new(&seen));
+                self.plan(step, 0, WAIT_MIN);
+                self.plan(step.opposite(), WAIT_OPPOSITE, WAIT_OPPOSITE);
+            }
+            Verdict::Worse => {
+                self.stride = 1;
+                let wait = self.plans[step as usize].wait.clamp(WAIT_MIN, WAIT_MAX);
+                self.plan(step, wait, (WAIT_GROWS * wait).min(WAIT_MAX));
+            }
+        }
+        self.trial = None;
+    }
+
+    fn plan(&mut self, step: Step, after: u64, wait: u64) {
+        let due = self.epochs + after;
+        self.plans[step as usize] = Plan { due, wait };
+    }
+
+    /// Looks for the right setting anew if what is usual is no more.
+    fn watch(&mut self, seen: &Seen) {
+        let now = Usual::new(seen);
+        let usual = self.usual.get_or_insert(now);
+        let (work, latency) = (now.work - usual.work, now.latency - usual.latency);
+        if work.abs() < CHANGED && latency.abs() < CHANGED {
+            usual.changed = 0;
+            usual.work += work * USUAL_PART;
+            usual.latency += latency * USUAL_PART;
+            return;
+        }
+        let far = work.abs().max(latency.abs()) > FAR * CHANGED;
+        usual.changed += if far { 2 } else { 1 };
+        if usual.changed >= CHANGED_EPOCHS {
+            let is_better = work > self.objective.elasticity * latency;
+            self.usual = None;
+            self.plans = Default::default();
+            if !is_better {
+                self.restart();
+            }
+        }
+    }
+
+    fn restart(&mut self) {
+        self.champion = Setting::new(self.champion.rung);
+        self.starting = true;
+        self.trial = None;
+    }
+
+    fn choose(&mut self, can: Can) {
+        if let Some(trial) = &self.trial {
+            self.is_trying = trial.seen.is_none() && self.before.is_some();
+            return;
+        }
+        if self.before.is_none() {
+            return;
+        }
+        let possible = self.steps.iter().filter_map(|&step| {
+            let can = match step {
+                Step::Pace => can.pace,
+                Step::Save => can.save,
+                Step::Reserve => can.reserve || self.champion.reserved,
+                _ => true,
+            };
+            let setting = step.from(self.champion, self.rungs, self.stride)?;
+            let due = self.plans[step as usize].due;
+            (can && due <= self.epochs).then_some((due, step, setting))
+        });
+        // The first of those that have waited longest.
+        if let Some((_, step, setting)) = possible.min_by_key(|&(due, ..)| due) {
+            self.trial = Some(Trial::new(step, setting));
+            self.is_trying = true;
+            return;
+        }
+        self.starting = false;
+    }
+
+    /// A pace that holds nothing back is none.
+    pub(super) fn end_pace(&mut self) {
+        self.champion.pace = None;
+        self.trial = None;
+        self.is_trying = false;
+        self.before = None;
+        self.plan(Step::Pace, WAIT_OPPOSITE, WAIT_OPPOSITE);
+    }
+
+    /// The epoch under way says nothing: the challenger is not tried for ever
+    /// where the lower levels do too little for one.
+    pub(super) fn interrupt(&mut self) {
+        if self.is_trying {
+            self.is_trying = false;
+            if let Some(trial) = self.trial.take() {
+                self.plan(trial.step, WAIT_MIN, WAIT_MIN);
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! A window that climbs: it tries what is next to what is in force, and keeps what
+//! pays.
+//!
+//! A [`Setting`] says what is in force: how many transfers of the lower levels may be
+//! with the device, and which further limits hold. An [`experiment`] tries the settings
+//! one step away, each for an [`epoch`], and goes there if that pays by one criterion:
+//! one percent less of the foreground's latency is worth 0.3 % of the lower levels'
+//! throughput ([`ELASTICITY`]). That is hill climbing (stochastic
+//! approximation in steps, Kiefer and Wolfowitz 1952), with comparisons in pairs. Nothing
+//! is presumed of the device, and no flag is read. There are two experiments: one for the
+//! time in which there is a foreground, one for that in which there is none.
+//!
+//! | Limit | What it is for |
+//! |---|---|
+//! | `rung` | the window: a power of two |
+//! | `pace` | volumes with a budget, which stall or delay what exceeds it |
+//! | `quota` | drives with a volatile cache, in which a flush waits for what others wrote |
+//! | `bounded` | disks that order their queue, and serve a sweep before a foreground |
+//! | `reserved` | disks with a head, whose way each transfer beside may lengthen |
+//! | `sorted` | disks with a head: inside a level, requests go by position |
+
+mod epoch;
+mod experiment;
+mod quota;
+mod rate;
+mod setting;
+
+use super::foreground::Foreground;
+use super::pace::{Pace, RateLimit};
+use super::{SERVICE_NS_START, Sample};
+use crate::request::{Kind, Level, Request};
+use crate::scheduler::Flight;
+use epoch::{Epoch, Finished, Wanted};
+use experiment::{Can, Experiment, Objective};
+use quota::Unflushed;
+use rate::Rate;
+use setting::{RUNG_MAX, Setting, Step};
+
+/// What one percent less of latency is worth, in percent of the lower levels' work.
+const ELASTICITY: f64 = 0.3;
+/// And where nobody waits: the lower levels' own latency, for the first request of a
+/// foreground.
+const ELASTICITY_ALONE: f64 = 0.04;
+/// The window begins with as many transfers as 2 to the power of this.
+const RUNG_BEGIN: u8 = 1;
+/// And without a foreground it is at least so wide: what the first request of one
+/// finds before it costs it a millisecond on flash, once.
+const RUNG_ALONE: u8 = 5;
+/// After a change of setting, what was queued before is given so many of its latencies
+/// to be done, and no longer than this.
+const SETTLES: f64 = 4.0;
+const SETTLES_NS_MAX: f64 = 4e9;
+/// Reserving the device for the foreground is tried only where there is none at this
+/// share of the lower levels' completions: elsewhere they would hardly run.
+const CALM_MIN: f64 = 0.1;
+/// A pace of which less than this part is used is none.
+const UNUSED: f64 = 0.8;
+
+/// See the module's page.
+pub(super) struct Climbing {
+    shared: Experiment,
+    alone: Experiment,
+    epoch: Option<Epoch>,
+    /// Transfers of the last epoch without a foreground, per ns.
+    throughput: Option<f64>,
+    rate: Rate,
+    pace: Option<Pace>,
+    unflushed: Unflushed,
+    foreground: Foreground,
+    was_active: bool,
+    now_ns: u64,
+}
+
+impl Climbing {
+    pub(super) fn new() -> Climbing {
+        let experiment = |elasticity, rungs, begin, steps| {
+            Experiment::new(Objective { elasticity }, rungs, begin, steps)
+        };
+        const ALONE: &[Step] = &[Step::Narrow, Step::Widen, Step::Sort];
+        Climbing {
+            shared: experiment(ELASTICITY, (0, RUNG_MAX), RUNG_BEGIN, &Step::ALL),
+            alone: experiment(ELASTICITY_ALONE, (RUNG_ALONE, RUNG_MAX), RUNG_ALONE, ALONE),
+            epoch: None,
+            throughput: None,
+            rate: Rate::default(),
+            pace: None,
+            unflushed: Unflushed::default(),
+            foreground: Foreground::default(),
+            was_active: false,
+            now_ns: 0,
+        }
+    }
+
+    /// Threads read the clock before they take the device's lock, so one may
+    /// come with an earlier time than the one before it. Here time only goes
+    /// forward.
+    fn latest(&mut self, now_ns: u64) -> u64 {
+        self.now_ns = now_ns.max(self.now_ns);
+        let is_active = self.is_active();
+        if self.was_active != is_active {
+            self.was_active = is_active;
+            self.epoch = None;
+            self.shared.interrupt();
+            self.alone.interrupt();
+            self.keep_pace();
+        }
+        self.now_ns
+    }
+
+    fn is_active(&self) -> bool {
+        self.foreground.is_active(self.now_ns)
+    }
+
+    fn experiment(&self) -> &Experiment {
+        if self.was_active {
+            &self.shared
+        } else {
+            &self.alone
+        }
+    }
+
+    fn experiment_mut(&mut self) -> &mut Experiment {
+        if self.was_active {
+            &mut self.shared
+        } else {
+            &mut self.alone
+        }
+    }
+
+    fn setting(&self) -> Setting {
+        self.experiment().setting()
+    }
+
+    /// How long the device takes for what the lower levels may fill it with
+    /// where there is no foreground.
+    fn drain_ns(&self) -> f64 {
+        let transfers = f64::from(self.alone.champion().transfers());
+        match self.throughput {
+            Some(throughput) => transfers / throughput,
+            None => transfers * SERVICE_NS_START as f64,
+        }
+    }
+
+    /// Makes the pace what the setting says.
+    fn keep_pace(&mut self) {
+        match self.setting().pace_factor() {
+            None => self.pace = None,
+            Some(factor) => {
+                if self.pace.is_none() {
+                    let limit = self.rate.limit();
+                    self.pace = limit.map(|limit| Pace::new(self.now_ns, limit));
+                }
+                if let Some(pace) = &mut self.pace {
+                    pace.set_factor(factor);
+                }
+            }
+        }
+    }
+
+    pub(super) fn has_room(&self, flight: &Flight, level: Level) -> bool {
+        if level <= Level::Foreground {
+            return true;
+        }
+        if self.is_shut_out(flight, level) {
+            return false;
+        }
+        let setting = self.setting();
+        let transfers = setting.transfers();
+        let is_passed = setting.bounded && flight.overtakers >= transfers;
+        flight.lower() == 0 || flight.lower() < transfers && !is_passed
+    }
+
+    pub(super) fn is_shut_out(&self, flight: &Flight, level: Level) -> bool {
+        level > Level::Foreground
+            && (self.pace.as_ref().is_some_and(|pace| !pace.has_room())
+                || self.setting().reserved && flight.has_urgent())
+    }
+
+    pub(super) fn departed(&mut self, now_ns: u64, request: &Request, bytes: u32) {
+        let now_ns = self.latest(now_ns);
+        let urgent = request.level <= Level::Foreground;
+        if let Some(pace) = &mut self.pace {
+            pace.fill(now_ns);
+            pace.departed(f64::from(bytes), urgent);
+        }
+        if urgent {
+            self.foreground.came(now_ns, self.drain_ns());
+            self.latest(now_ns);
+            if request.makes_durable() {
+                self.unflushed.flushes(now_ns);
+            }
+            return;
+        }
+        if let Some(epoch) = &mut self.epoch {
+            epoch.resume(now_ns);
+        }
+        if request.kind == Kind::Write {
+            self.unflushed.wrote();
+        }
+    }
+
+    /// Whether writes and syncs of `level` have to wait for a flush.
+    pub(super) fn holds_writes(&self, level: Level) -> bool {
+        let quota = self.setting().quota.filter(|_| level > Level::Foreground);
+        quota.is_some_and(|quota| self.unflushed.is_full(1 << quota))
+    }
+
+    pub(super) fn advance(&mut self, now_ns: u64) {
+        let now_ns = self.latest(now_ns);
+        self.unflushed.advance(now_ns);
+        if let Some(pace) = &mut self.pace {
+            pace.fill(now_ns);
+        }
+    }
+
+    pub(super) fn next_timer(&self) -> Option<u64> {
+        let pace_ns = self.pace.as_ref().and_then(Pace::next_timer);
+        let holds = self.holds_writes(Level::Background);
+        let held_ns = holds.then(|| self.unflushed.until_ns());
+        [pace_ns, held_ns].into_iter().flatten().min()
+    }
+
+    pub(super) fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample) {
+        let now_ns = self.latest(now_ns);
+        if !sample.ok {
+            return;
+        }
+        let is_lower = !sample.urgent || sample.lower_waiting || flight.lower() > 0;
+        if !is_lower {
+            if let Some(epoch) = &mut self.epoch {
+                epoch.pause(now_ns);
+            }
+            return;
+        }
+        self.end_epoch(now_ns, flight);
+        let Some(epoch) = &mut self.epoch else {
+            self.epoch = Some(Epoch::new(now_ns, flight.transfers, now_ns));
+            return;
+        };
+        let since_ns = if sample.urgent {
+            sample.enqueued_ns
+        } else {
+            sample.dispatched_ns
+        };
+        epoch.completed(
+            now_ns,
+            &Finished {
+                latency_ns: now_ns.saturating_sub(since_ns) as f64,
+                bytes: f64::from(sample.bytes),
+                requests: f64::from(sample.requests),
+                urgent: sample.urgent,
+                backlog: sample.urgent_queued + flight.urgent(),
+            },
+        );
+    }
+
+    fn end_epoch(&mut self, now_ns: u64, flight: &Flight) {
+        let wanted = Wanted {
+            in_flight: self.setting().transfers().min(flight.transfers),
+            is_paced: self.setting().pace.is_some(),
+            is_first: self.experiment().is_starting(),
+            ns_max: self.experiment().epoch_ns_max(),
+        };
+        let seen = self.epoch.and_then(|epoch| epoch.end(now_ns, &wanted));
+        let Some(seen) = seen else { return };
+        if self.was_active {
+            if self.setting().pace.is_none() && !self.shared.is_trying() {
+                self.rate.add(&seen);
+            }
+        } else {
+            self.throughput = Some(seen.transfers / seen.elapsed_ns);
+        }
+        let can = Can {
+            pace: self.rate.limit().is_some(),
+            save: self.unflushed.matters(),
+            reserve: seen.calm >= CALM_MIN,
+        };
+        let (before, reigned) = (self.setting(), self.shared.champion());
+        self.experiment_mut().judge(seen, can);
+        let champion = self.shared.champion();
+        let is_unused = self.pace.as_ref().is_some_and(|pace| {
+            pace.per_ns() * seen.elapsed_ns * UNUSED > pace.amount(seen.transfers, seen.bytes)
+        });
+        if self.was_active && !self.shared.is_trying() && is_unused {
+            self.shared.end_pace();
+        }
+        if self.was_active && champion.pace.is_none() && champion != reigned {
+            // Another setting has another rate.
+            self.rate = Rate::default();
+        }
+        self.keep_pace();
+        let setting = self.setting();
+        self.epoch = Some(if setting == before {
+            Epoch::new(seen.last_ns, 0, seen.last_ns)
+        } else {
+            let latency = seen.urgent.or(seen.lower).unwrap_or(0.0);
+            let wait_ns = (SETTLES * latency.exp()).min(SETTLES_NS_MAX);
+            let settling = flight.transfers + setting.transfers();
+            Epoch::new(now_ns, settling, now_ns + wait_ns as u64)
+        });
+    }
+
+    /// Whether requests of one level go by position.
+    pub(super) fn sorts(&self) -> bool {
+        self.setting().sorted
+    }
+
+    /// Transfers of the lower levels that may be with the device.
+    pub(super) fn transfers(&self) -> f64 {
+        f64::from(self.experiment().champion().transfers())
+    }
+
+    /// What the volume allows, if keeping below that pays.
+    pub(super) fn rate_limit(&self) -> Option<RateLimit> {
+        self.pace.as_ref().map(Pace::limit)
+    }
+}

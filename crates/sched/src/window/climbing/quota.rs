@@ -1,0 +1,79 @@
+//! What the lower levels have written since the last flush that somebody waits for.
+//!
+//! A drive with a volatile cache takes a write at once and pays for it later: a flush
+//! waits until all that the cache holds is on the medium. No window sees that. Under a
+//! [quota](super::setting::Setting::quota) what exceeds it waits for the next flush.
+
+/// What waits for a flush waits no longer than this: they may have ended.
+const HELD_NS_MAX: u64 = 1_000_000_000;
+
+/// See the file's page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unflushed {
+    writes: u32,
+    /// When the last such flush went, or what was held has been let go.
+    since_ns: u64,
+    /// There was such a flush, and a write, since [`forget`](Unflushed::forget).
+    flushes: bool,
+    wrote: bool,
+}
+
+impl Unflushed {
+    /// Notes a write of the lower levels that goes to the device.
+    pub(super) fn wrote(&mut self) {
+        self.writes += 1;
+        self.wrote = true;
+    }
+
+    /// Notes a flush that goes to the device.
+    pub(super) fn flushes(&mut self, now_ns: u64) {
+        self.writes = 0;
+        self.since_ns = now_ns;
+        self.flushes = true;
+    }
+
+    /// Lets time pass.
+    pub(super) fn advance(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.since_ns) >= HELD_NS_MAX {
+            self.writes = 0;
+            self.since_ns = now_ns;
+        }
+    }
+
+    /// Whether a further write has to wait.
+    pub(super) fn is_full(&self, quota: u32) -> bool {
+        self.writes >= quota
+    }
+
+    /// When it need not wait any longer.
+    pub(super) fn until_ns(&self) -> u64 {
+        self.since_ns + HELD_NS_MAX
+    }
+
+    /// Whether there are both flushes and writes; asks anew from now on.
+    pub(super) fn matters(&mut self) -> bool {
+        let matters = self.flushes && self.wrote;
+        (self.flushes, self.wrote) = (false, false);
+        matters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_exceeds_the_quota_waits_for_a_flush_or_a_second() {
+        let mut unflushed = Unflushed::default();
+        unflushed.flushes(5);
+        (0..2).for_each(|_| unflushed.wrote());
+        assert!(unflushed.is_full(2) && !unflushed.is_full(3));
+        unflushed.advance(unflushed.until_ns() - 1);
+        assert!(unflushed.is_full(2));
+        let mut flushed = unflushed;
+        flushed.flushes(6);
+        assert!(!flushed.is_full(1));
+        unflushed.advance(unflushed.until_ns());
+        assert!(!unflushed.is_full(1));
+    }
+}

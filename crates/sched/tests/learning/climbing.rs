@@ -1,0 +1,144 @@
+//! The window that climbs, on devices that it knows nothing of.
+
+use crate::device::Model;
+use crate::run::{Load, Run};
+use crate::{
+    WINDOWS, budget, capped, config, distant_hypervisor, flash, hypervisor, one_server, show,
+    slow_flash,
+};
+use iolane_sched::{RateUnit, WindowConfig};
+
+/// What the foreground's latency is worth, in the throughput of the others.
+const ELASTICITY: f64 = 0.3;
+
+/// The objective, in the unit of throughput. The foreground's own 16 KiB are counted with
+/// the others' work.
+fn merit(run: &mut Run, load: &Load, seconds: f64) -> f64 {
+    let measured = run.measure(load, seconds);
+    measured.bytes_per_second / measured.foreground_mean_ns.powf(ELASTICITY)
+}
+
+fn best_fixed(model: fn() -> Model, load: &Load) -> f64 {
+    let of = |window| {
+        let mut run = Run::new(config(WindowConfig::Fixed(window)), model());
+        run.measure(load, 0.1);
+        merit(&mut run, load, 1.0)
+    };
+    WINDOWS.into_iter().map(of).fold(0.0, f64::max)
+}
+
+/// Of the best that any fixed window has by the same criterion.
+#[test]
+fn is_near_the_best_fixed_window_within_a_second() {
+    let sizes: [&[u32]; 3] = [&[16_384], &[4096, 16_384, 131_072], &[1 << 20]];
+    for model in [
+        flash,
+        slow_flash,
+        one_server,
+        hypervisor,
+        distant_hypervisor,
+    ] {
+        for sizes in sizes {
+            let load = Load::mix(sizes);
+            let best = best_fixed(model, &load);
+            let mut run = Run::new(config(WindowConfig::Climbing), model());
+            run.measure(&load, 1.0);
+            let share = merit(&mut run, &load, 4.0) / best;
+            let transfers = run.scheduler.snapshot().window.transfers;
+            println!("{sizes:?}: {share:.3} of the best, window {transfers}");
+            assert!(share > 0.85, "{sizes:?}: {share:.3}, window {transfers}");
+        }
+    }
+}
+
+#[test]
+fn follows_a_change_of_device() {
+    let load = Load::mix(&[16_384]);
+    let best = best_fixed(flash, &load);
+    let mut run = Run::new(config(WindowConfig::Climbing), slow_flash());
+    run.measure(&load, 5.0);
+    run.device.set_model(flash());
+    run.measure(&load, 2.0);
+    let share = merit(&mut run, &load, 2.0) / best;
+    assert!(share > 0.85, "{share:.3} of the best");
+}
+
+/// The pace must come into force, ...
+#[test]
+fn stays_under_a_budget() {
+    let mut load = Load::mix(&[16_384]);
+    load.foreground_every_ns = 2_000_000;
+    let mut run = Run::new(config(WindowConfig::Climbing), capped());
+    run.measure(&load, 12.0);
+    let paced = run.measure(&load, 10.0);
+    let report = show("paced", &paced);
+    let limit = run.scheduler.snapshot().window.rate_limit.expect("a pace");
+    assert_eq!(limit.unit, RateUnit::Transfers);
+    assert!(paced.foreground_p99_ns < 2_000_000, "{report}");
+    assert!(paced.transfers_per_second > 0.9 * 3000.0, "{report}");
+}
+
+/// ... follow the budget down, ...
+#[test]
+fn follows_a_lowered_budget() {
+    let mut load = Load::mix(&[16_384]);
+    load.foreground_every_ns = 5_000_000;
+    let mut run = Run::new(config(WindowConfig::Climbing), capped());
+    run.measure(&load, 12.0);
+    run.device.set_model(budget(100_000_000, 100));
+    run.measure(&load, 20.0);
+    let lowered = run.measure(&load, 10.0);
+    let report = show("lowered", &lowered);
+    assert!(lowered.foreground_p99_ns < 5_000_000, "{report}");
+    assert!(lowered.transfers_per_second > 0.85 * 1000.0, "{report}");
+}
+
+/// ... and let go of what is no more.
+#[test]
+fn notices_that_a_budget_is_gone() {
+    let mut load = Load::mix(&[16_384]);
+    load.foreground_every_ns = 2_000_000;
+    let mut run = Run::new(config(WindowConfig::Climbing), capped());
+    run.measure(&load, 12.0);
+    assert!(run.scheduler.snapshot().window.rate_limit.is_some());
+    run.device.set_model(slow_flash());
+    run.measure(&load, 120.0);
+    let after = run.measure(&load, 2.0);
+    let report = show("after", &after);
+    assert!(after.transfers_per_second > 10_000.0, "{report}");
+}
+
+/// A device that pauses for its own reasons is not slowed down for good.
+#[test]
+fn a_pause_is_no_budget() {
+    let load = Load::mix(&[16_384]);
+    let paused = |window| {
+        let mut run = Run::new(config(window), flash());
+        let mut bytes = 0.0;
+        for round in 0..300 {
+            let measured = run.measure(&load, 0.09).bytes_per_second;
+            bytes += if round < 30 { 0.0 } else { measured };
+            // Nothing completes for 30 ms.
+            run.now_ns += 30_000_000;
+        }
+        bytes
+    };
+    let share = paused(WindowConfig::Climbing) / paused(WindowConfig::Fixed(16));
+    assert!(share > 0.7, "{share:.2} of a fixed window's");
+}
+
+/// Without a foreground, nearly all of the throughput.
+#[test]
+fn alone_the_background_gets_the_device() {
+    for model in [flash, slow_flash, one_server, hypervisor] {
+        let mut load = Load::mix(&[16_384]);
+        load.foreground_depth = 0;
+        let mut all = Run::new(config(WindowConfig::Fixed(128)), model());
+        all.measure(&load, 0.1);
+        let all = all.measure(&load, 1.0).transfers_per_second;
+        let mut run = Run::new(config(WindowConfig::Climbing), model());
+        run.measure(&load, 2.0);
+        let climbing = run.measure(&load, 2.0).transfers_per_second;
+        assert!(climbing > 0.9 * all, "{climbing:.0}/s of {all:.0}/s");
+    }
+}
