@@ -268,8 +268,11 @@ impl MixBench<'_> {
                 Scheduler::Policy(_) => (SchedulerKind::Policy, None),
                 Scheduler::Window(window) => (SchedulerKind::FixedWindow, Some(*window)),
             };
-            let name = scheduler.policy().name();
-            let (mut run, state) = self.run(name, &scheduler.label(), kind, case, &carriers)?;
+            let name = match scheduler {
+                Scheduler::Policy(policy) => choices::name(*policy),
+                Scheduler::Window(_) => scheduler.policy().name().to_owned(),
+            };
+            let (mut run, state) = self.run(&name, &scheduler.label(), kind, case, &carriers)?;
             run.window = window;
             if scheduler.learns() {
                 run.learned.push(LearnedWindow::of(&state.window));
