@@ -3,8 +3,8 @@
 use crate::device::Model;
 use crate::run::{Load, Run};
 use crate::{
-    WINDOWS, budget, capped, config, distant_hypervisor, flash, hypervisor, one_server, show,
-    slow_flash,
+    WINDOWS, alone_gets, budget, capped, config, distant_hypervisor, flash, hypervisor, one_server,
+    show, slow_flash,
 };
 use iolane_sched::{RateUnit, WindowConfig};
 
@@ -130,15 +130,5 @@ fn a_pause_is_no_budget() {
 /// Without a foreground, nearly all of the throughput.
 #[test]
 fn alone_the_background_gets_the_device() {
-    for model in [flash, slow_flash, one_server, hypervisor] {
-        let mut load = Load::mix(&[16_384]);
-        load.foreground_depth = 0;
-        let mut all = Run::new(config(WindowConfig::Fixed(128)), model());
-        all.measure(&load, 0.1);
-        let all = all.measure(&load, 1.0).transfers_per_second;
-        let mut run = Run::new(config(WindowConfig::Climbing), model());
-        run.measure(&load, 2.0);
-        let climbing = run.measure(&load, 2.0).transfers_per_second;
-        assert!(climbing > 0.9 * all, "{climbing:.0}/s of {all:.0}/s");
-    }
+    alone_gets(WindowConfig::Climbing, 0.9);
 }

@@ -285,17 +285,22 @@ fn follows_a_change_of_device() {
 /// Without a foreground, nearly all of the throughput.
 #[test]
 fn alone_the_background_gets_the_device() {
+    alone_gets(WindowConfig::Learned, 0.93);
+}
+
+/// At least so much of what is done with 128 in flight.
+fn alone_gets(window: WindowConfig, least: f64) {
     for model in [flash, slow_flash, one_server, hypervisor] {
         let mut load = Load::mix(&[16_384]);
         load.foreground_depth = 0;
         let mut all = Run::new(config(WindowConfig::Fixed(128)), model());
         all.measure(&load, 0.1);
         let all = all.measure(&load, 1.0).transfers_per_second;
-        let mut run = Run::new(config(WindowConfig::Learned), model());
+        let mut run = Run::new(config(window), model());
         run.measure(&load, 2.0);
         let learned = run.measure(&load, 2.0).transfers_per_second;
         println!("all {all:.0}/s, learned {learned:.0}/s");
-        assert!(learned > 0.93 * all, "{learned:.0}/s of {all:.0}/s");
+        assert!(learned > least * all, "{learned:.0}/s of {all:.0}/s");
     }
 }
 
