@@ -8,6 +8,17 @@
 //! for it. The processes do their own system calls.
 //!
 //! [`Rules`] say which level a request has, [`Report`] what became of them.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `rounds` | the broker's thread: what processes did, what may go, who is woken |
+//! | `door`, `clients` | processes that come and go (pidfd); where each of their cells stands |
+//! | `disks`, `identity` | a scheduler per disk; which disk a device number belongs to |
+//! | `rules`, `profile` | rules in TOML, and those that ship |
+//! | `statistics`, `report` | what became of requests |
+//!
+//! One thread does all rounds and holds the life line, a second lets processes in and
+//! sees them end.
 #![deny(unsafe_code)]
 
 mod broker;

@@ -9,6 +9,13 @@
 //! it does nothing any more. A hook allocates nothing, takes no lock, changes
 //! `errno` only as the call itself does, and keeps nothing that a fork would
 //! break: who the process is lies in a page that the kernel empties in a child.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `sys/hooks` | the functions that are replaced; `around` is what they share: what passes, read-ahead of scans, paced write-back |
+//! | `ticket` | leave for one request: judge, take a cell, wait, give back |
+//! | `asynchronous` | Linux AIO: what has to wait is parked, and submitted by a thread of the library |
+//! | `descriptor`, `thread`, `client` | what is remembered of a descriptor, a thread, the process |
 #![deny(unsafe_code)]
 
 mod asynchronous;

@@ -10,6 +10,14 @@
 //! Every word is atomic, nothing here allocates, and no state depends on more
 //! than one store: a process may be killed between any two of them. [`sys`]
 //! holds what is not safe: mapping the memory, futexes, the life line.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `memory`, `header` | the shared memory; the broker's life line, pulse and bell |
+//! | `cell` | one request, which is also its place with the device: who may store which state |
+//! | `device` | the gate: what may start without asking |
+//! | `rule`, `bits` | compiled rules; sets of news |
+//! | `call`, `handshake` | the calls that are caught; how a process gets the memory |
 #![deny(unsafe_code)]
 
 mod bits;

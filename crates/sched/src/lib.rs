@@ -5,6 +5,16 @@
 //! [`Scheduler::dispatch`], and are reported back with
 //! [`Scheduler::complete`]. It holds no clock, no thread and no file: time is
 //! an argument, so that the same calls give the same decisions.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `scheduler` | the state machine, and `start` for requests that need not queue |
+//! | `request`, `config` | requests and levels; settings with defaults and limits |
+//! | `queue`, `fifo`, `position` | one slot per outstanding request, in a list by deadline and a treap by position |
+//! | `queue/overlap`, `footprint` | which requests overlap and must wait for each other |
+//! | `merge` | which neighbours go with a request in one transfer; never waits for one |
+//! | `policy` | `noop`, `deadline` (Linux 2.6), `prio_deadline` (Hall and Bonnet), `lanes` (the default) |
+//! | `window` | how much may be in flight |
 #![forbid(unsafe_code)]
 
 mod config;

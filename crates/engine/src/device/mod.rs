@@ -7,6 +7,24 @@
 //! | `driver` | the thread that hands transfers to the backend |
 //! | `flight`, `flights` | transfers in the backend, to their full length |
 //! | `inodes` | numbers of files, and what all handles of a file share |
+//!
+//! **Threads.** The driver thread is started by the first request that has to queue. It alone
+//! touches the backend; only the waker is shared. It runs callbacks, so these must not block:
+//! a blocking call inside one is refused ([`Cause::InCallback`]). The thread pool and Linux AIO
+//! on buffered files, where `io_submit` blocks, have worker threads of their own, a simulated disk has
+//! one (`simulated/clock`). A driver that panics aborts the process, as operations in flight could
+//! neither be reaped nor let go; a callback's panic is caught and counted.
+//!
+//! **Locks.** [`DeviceShared::state`] protects the scheduler, the table of requests and the
+//! statistics. No system call, no callback and no drop of a caller's value happens under it. The
+//! condition variables in `room`, one per level, belong to it. `inodes` has a lock of its own, taken
+//! when files are opened and closed, never together with the other. Devices share nothing.
+//!
+//! **Fork.** A child has none of these threads, and may find any lock held. What was made before the
+//! fork knows that it was (`sys/fork`: a counter that an atfork handler raises in the child, looked
+//! at before any lock is taken) and refuses requests with [`Cause::Forked`]; nothing in it locks, wakes or
+//! waits for what is the parent's. A child that returns from a completion callback would run the
+//! parent's driver: it is aborted.
 
 mod driver;
 mod flight;

@@ -1,6 +1,8 @@
 //! Pages that are being written to their places.
 //!
-//! A page is in one batch at a time, and is not repaired while it is in one.
+//! A page is in one batch at a time, and is not repaired while it is in one. The lock is taken to
+//! begin and to end a batch, and held while a damaged page is repaired; the lock of the
+//! doublewrite area's slots comes inside it.
 
 use crate::ids::PageId;
 use parking_lot::{Condvar, Mutex};

@@ -8,6 +8,15 @@
 //! `Foreground` while a thread waits for a frame or for room in the log; what
 //! is already submitted is then promoted.
 //!
+//! A batch is copied under short shared latches and sealed; the log is made durable up to
+//! the last change in it. Then it goes through four phases: written to the doublewrite area, synced,
+//! written to its places, synced. Where every file takes atomic writes only the last two are needed. Up to
+//! four batches are under way, out of step, so that some are written while others wait for a
+//! sync. A sync covers all batches whose writes were complete when it began, and a
+//! file has one at a time. The checkpoint follows the oldest change that is not in its place; nobody
+//! waits for it unless the log is full, which is back-pressure in
+//! [`Log::reserve`](crate::log::Log::reserve), before any latch is taken.
+//!
 //! | file | subject |
 //! |---|---|
 //! | `pace` | the policies: what to write next |

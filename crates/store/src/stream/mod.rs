@@ -18,6 +18,23 @@
 //! consumer: that latches and loads pages as if there were no stream, and finds
 //! them in memory, or on their way and then promotes them. So a stream that is
 //! wrong (numbers change while they wait) costs a read, and nothing else.
+//!
+//! - **How far ahead.** A stream begins at the first page that is missing, so ranges in
+//!   memory cost nothing: with two extents, or 16 rows for an index. The distance doubles when
+//!   the consumer has to wait. It is bounded by a share of the frames (a quarter, an
+//!   eighth for bulk work) and by four times the engine's learned window or sixteen extents;
+//!   by twice the window where single pages come faster than from any disk with heads.
+//! - **At which level.** `Prefetch`, or the role's of the thread. A page that its consumer waits
+//!   for is promoted to `Normal` only: a consumer with a window of reads under way pays with throughput,
+//!   and waits counted as a query's would keep the device's window small.
+//! - **What stays.** Pages are held (`pool/ahead`): in no queue of the replacement until
+//!   the consumer came for them. A scan longer than the small queue lets its pages leave first, and
+//!   reads into their frames again. A stream that is dropped withdraws what has not begun.
+//! - **Ranges behind each other** (`trails`): one that begins where another ended reads from its
+//!   first page on, as far ahead as that one, and beyond its own end as many pages as the
+//!   small queue keeps.
+//! - **Branches** are read ahead too, as many as name a distance of leaves. Given keys are
+//!   sorted and looked up in the branches (`keys`).
 
 mod acting;
 mod distance;
