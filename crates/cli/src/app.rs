@@ -235,12 +235,12 @@ fn command(commands: &[BenchCommand]) -> Command {
         entries.map(|entry| entry.command.clone())
     };
     let bench = Command::new("bench")
-        .about("Measure a disk, and what schedulers make of it")
+        .about("Measure a disk, alone and under each scheduler")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(at(Place::Bench));
     let disk = Command::new("disk")
-        .about("Modelled disks, served as real ones")
+        .about("Modelled disks, served as real block devices")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(at(Place::Disk));

@@ -116,7 +116,7 @@ pub struct Demo;
 
 impl Bench for Demo {
     const NAME: &'static str = "demo";
-    const ABOUT: &'static str = "See in a minute and a half what priorities gain for a table, on your disk and on a cloud volume";
+    const ABOUT: &'static str = "Show in 90 seconds what priorities gain for transactions, on your disk and on a cloud volume";
     const SCHEMA: &'static str = "iolane.demo/2";
     type Arguments = DemoArgs;
     type Options = DemoOptions;

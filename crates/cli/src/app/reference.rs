@@ -16,18 +16,18 @@ const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 pub fn commands() -> [Command; 2] {
     let shell = Arg::new("shell")
         .value_name("SHELL")
-        .help("Whose completions are printed")
+        .help("Shell to print completions for")
         .value_parser(SHELLS)
         .required(true);
     let directory = Arg::new("directory")
         .long("directory")
         .value_name("DIR")
-        .help("Where the pages go, such as /usr/local/share/man/man1; made")
+        .help("Directory for the pages, such as /usr/local/share/man/man1; created if missing")
         .value_parser(value_parser!(PathBuf))
         .required(true);
     [
         Command::new(COMPLETIONS)
-            .about("Print completions of this command for a shell")
+            .about("Print shell completions for this command")
             .after_help(
                 "For one session of bash: source <(iolane completions bash). For all: write them to \
                  /usr/share/bash-completion/completions/iolane, to _iolane in a directory of zsh's fpath, or to \

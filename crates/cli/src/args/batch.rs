@@ -20,7 +20,7 @@ pub struct BatchArgs {
     ///
     /// With 0, a batch follows when the one before has ended, so that each is a submission of
     /// its own also for the kernel; otherwise the engine gathers what comes while it is busy.
-    /// Fewer of large blocks: their buffers take at most 1 GiB and a quarter of the free memory.
+    /// Fewer if blocks are large: buffers take at most 1 GiB and a quarter of the free memory.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = pending)]
     pub pending: u64,
     /// Sizes of requests, 512 bytes to 64 MiB, one run each

@@ -39,7 +39,7 @@ impl IoMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
-    /// The best that works here
+    /// The best that this machine allows
     Auto,
     #[value(name = "io_uring")]
     #[serde(rename = "io_uring")]
@@ -61,7 +61,7 @@ pub enum Policy {
     PrioDeadline,
     /// iolane's default: levels share a learned window
     Lanes,
-    /// The same with a window found by experiments alone, with nothing presumed of the disk
+    /// The same with a window found by experiments, which assumes nothing about the disk
     LanesClimbing,
 }
 
@@ -71,7 +71,7 @@ pub enum Policy {
 pub enum LearnedBy {
     /// The default
     Learned,
-    /// By experiments alone, with nothing presumed of the disk
+    /// Found by experiments, which assume nothing about the disk
     Climbing,
 }
 

@@ -42,8 +42,8 @@ pub struct CommitArgs {
     pub io: Vec<IoMode>,
     /// Whether one sync may serve several threads, one run each
     ///
-    /// Off: each commit has the log alone until its own sync has ended. Nobody waits for
-    /// company in either case: a group is what gathers while the sync before it runs.
+    /// Off: each commit has the log alone until its own sync has ended. No commit waits for others
+    /// in either case: a group is what gathers while the sync before it runs.
     #[arg(
         long,
         value_enum,

@@ -46,10 +46,10 @@ pub struct TargetArgs {
     /// Existing file or block device to measure [default: a scratch file that is removed at the end]
     #[arg(long, value_name = "PATH", conflicts_with = "directory")]
     pub file: Option<PathBuf>,
-    /// Directory, and so disk, for the scratch file [default: the current one]
+    /// Directory for the scratch file, on the disk to measure [default: the current one]
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// How much of it is used, from its start [default: all of an existing file, 1 GiB of a scratch file]
+    /// How much of the target is used, from its start [default: all of an existing file, 1 GiB of a scratch file]
     ///
     /// At least 1 MiB. A scratch file is filled with random bytes first. To measure the disk
     /// and not a cache in front of it, choose more than the caches hold.

@@ -15,15 +15,15 @@ use super::store_bench::table_size;
     mut_arg("report", |report| report.default_value("iolane-demo.html"))
 )]
 pub struct DemoArgs {
-    /// Directory, and so disk, for the store, which is removed at the end [default: the current one]
+    /// Directory for the store, on the disk to measure; the store is removed at the end [default: the current one]
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub directory: Option<PathBuf>,
-    /// Short runs on small tables, about 20 seconds in all: whether it works, not what is gained
+    /// Short runs on small tables, about 20 seconds in all: shows that it works, not what it gains
     #[arg(long, conflicts_with_all = ["size", "runtime", "warm_up"])]
     pub quick: bool,
-    /// Size of each table, about, at least 1 MiB; a store has an eighth of it as memory for pages, at least 2 MiB
+    /// Approximate size of each table, at least 1 MiB; the buffer pool is an eighth of it, at least 2 MiB
     ///
-    /// That on the modelled volume, its log and a backup of it are in memory.
+    /// The table on the modelled volume, its log and a backup of it are kept in memory.
     #[arg(long, value_name = "SIZE", default_value = "128m", value_parser = table_size, help_heading = "Target")]
     pub size: u64,
     /// What carries requests to the kernel

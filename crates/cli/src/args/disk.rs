@@ -16,7 +16,7 @@ pub struct ModelArgs {
     /// The disk: a preset (see iolane disk list), or a TOML file that describes one
     #[arg(long, value_name = "MODEL")]
     pub model: String,
-    /// Seed of what the model leaves to chance
+    /// Seed of the model's random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -57,20 +57,20 @@ fn lead(text: &str) -> Result<LeadChoice, String> {
 pub struct ServeArgs {
     #[command(flatten)]
     pub model: ModelArgs,
-    /// File that holds what the disk holds; made, sparse, where there is none
+    /// File with the disk's data; created, sparse, if missing
     #[arg(long, value_name = "FILE")]
     pub backing: PathBuf,
     /// Empty directory on which the disk appears as a file, for a loop device
     #[arg(long, value_name = "DIR")]
     pub mount: Option<PathBuf>,
-    /// Unix socket on which the disk answers the NBD protocol; made
+    /// Unix socket on which the disk answers the NBD protocol; created
     #[arg(long, value_name = "SOCKET")]
     pub nbd: Option<PathBuf>,
-    /// Serve only so much of the disk, from its start [default: all of it]
+    /// Serve only this much of the disk, from its start [default: all of it]
     #[arg(long, value_name = "SIZE", value_parser = target_size)]
     pub size: Option<u64>,
-    /// Send answers so much before the model's time, to make up for the time that they and their
-    /// requests spend on the way: auto measures it, 0 switches it off
+    /// Send answers this much before the model's time, to make up for the time that requests and answers
+    /// spend on the way: auto measures it, 0 switches it off
     #[arg(long, value_name = "TIME", default_value = "auto", value_parser = lead)]
     pub lead: LeadChoice,
     /// Let flushes wait until the backing file is durable on this machine
@@ -81,8 +81,8 @@ pub struct ServeArgs {
     pub durable: bool,
     /// Faults to inject, such as eio=1e-4,torn=4k:1e-3,seed=7
     ///
-    /// Those written with :power-cut, such as lost=0.5:power-cut, show when the power is cut: when the
-    /// server ends, or by iolane disk cut. docs/disks.md has all.
+    /// Faults with :power-cut, such as lost=0.5:power-cut, show when the power is cut: when the
+    /// server ends, or by iolane disk cut. docs/disks.md lists all.
     #[arg(long, value_name = "SPEC")]
     pub faults: Option<String>,
 }
@@ -90,10 +90,10 @@ pub struct ServeArgs {
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("served").args(["mount", "socket"]).required(true))]
 pub struct CutArgs {
-    /// Directory on which the disk is mounted: what iolane disk serve has as --mount
+    /// Directory on which the disk is mounted: the --mount of iolane disk serve
     #[arg(long, value_name = "DIR")]
     pub mount: Option<PathBuf>,
-    /// Socket on which the disk answers: what iolane disk serve has as --nbd
+    /// Socket on which the disk answers: the --nbd of iolane disk serve
     #[arg(long, value_name = "SOCKET")]
     pub socket: Option<PathBuf>,
 }
@@ -115,11 +115,11 @@ pub struct VerifyArgs {
     /// Ways to the disk [default: all that this machine allows]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub transports: Option<Vec<Transport>>,
-    /// Loads of so many requests per second, at random moments
+    /// Loads of this many requests per second, at random moments
     /// [default: three, up to 5000 or 80 % of what the model can do]
     #[arg(long, value_name = "LIST", value_parser = rates)]
     pub rates: Option<list::List>,
-    /// Loads with so many requests outstanding; those above 5000 requests/s are measured, but not judged
+    /// Loads with this many requests outstanding; those above 5000 requests/s are measured, but not judged
     #[arg(long, value_name = "LIST", default_value = "1,4,16", value_parser = super::common::depths)]
     pub depths: list::List,
     /// How long each load is measured, such as 2s or 500ms
@@ -131,13 +131,13 @@ pub struct VerifyArgs {
     /// Size of each request
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = block_size)]
     pub block_size: u64,
-    /// Use only so much of the disk, from its start [default: all of it, up to 64 GiB]
+    /// Use only this much of the disk, from its start [default: all of it, up to 64 GiB]
     #[arg(long, value_name = "SIZE", value_parser = target_size)]
     pub size: Option<u64>,
     /// Directory for the backing file, which is removed at the end [default: that of the system]
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// As of iolane disk serve
+    /// As for iolane disk serve
     #[arg(long, value_name = "TIME", default_value = "auto", value_parser = lead)]
     pub lead: LeadChoice,
     #[command(flatten)]

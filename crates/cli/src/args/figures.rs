@@ -12,7 +12,8 @@ use super::store_bench::table_size;
 use crate::bench::hugepages::CACHE_BYTES_MIN;
 
 const REAL: &str = "figures that are measured on this machine: --real";
-const REAL_TOO: &str = "Give --real with it, or leave it away: the other figures are simulated, on disks of their own.";
+const REAL_TOO: &str =
+    "Give --real with it, or leave it out: the other figures are simulated, on disks of their own.";
 
 /// Options of a mode that another option chooses.
 pub const NEEDS: &[Need] = &[
@@ -47,10 +48,10 @@ pub struct FiguresArgs {
     /// Which figures, as --list names them [default: all]
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Say which figures there are, and simulate nothing
+    /// List the figures, and simulate nothing
     #[arg(long, conflicts_with = "names")]
     pub list: bool,
-    /// Seed of all that is left to chance; the same seed gives the same figures
+    /// Seed of all random choices; the same seed gives the same figures
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Course")]
     pub seed: u64,
     /// Measure the figures of a storage manager on a disk, and those of a buffer cache in memory, instead of simulating
@@ -60,17 +61,17 @@ pub struct FiguresArgs {
     /// --reserve does, and gives them back at the end; without root it leaves them out.
     #[arg(long)]
     pub real: bool,
-    /// Size of each table then, about, at least 1 MiB; the pool is smaller
+    /// With --real, the approximate size of each table, at least 1 MiB; the buffer pool is smaller
     #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = table_size, help_heading = "Target")]
     pub table_size: u64,
-    /// Size of the buffer cache in memory then; at most half of the free memory is used
+    /// With --real, the size of the buffer cache in memory; at most half of the free memory is used
     #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = cache_size, help_heading = "Target")]
     pub cache_size: u64,
-    /// Directory, and so disk, for the stores then, which are removed at the end [default: the current one]
+    /// With --real, the directory for the stores, on the disk to measure; they are removed at the end [default: the current one]
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub directory: Option<PathBuf>,
-    /// Put the stores on a modelled disk instead, served for this run, and what it holds into a file in
-    /// --directory: a preset (see iolane disk list), or a TOML file that describes a disk; needs root
+    /// With --real, put the stores on a modelled disk, served for this run, with its data in a file in --directory: a
+    /// preset (see iolane disk list), or a TOML file that describes a disk; needs root
     #[arg(long, value_name = "MODEL", help_heading = "Target")]
     pub model: Option<String>,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use super::needs::Need;
 use super::{duration, rate};
 
 const SHARED: &str = "a load of which a share has high priority: --outstanding";
-const OUTSTANDING_TOO: &str = "Give --outstanding and --high-share with it, or leave it away for a foreground and a background.";
+const OUTSTANDING_TOO: &str = "Give --outstanding and --high-share with it, or leave it out for a foreground and a background.";
 
 /// Options of a mode that another option chooses.
 pub const NEEDS: &[Need] = &[

@@ -17,8 +17,8 @@ const LOADS_MAX: u64 = 100_000;
 pub struct RegretArgs {
     /// Modelled disks, in virtual time: names as iolane disk list has them, or all [default: all]
     ///
-    /// NAME/rotational=0 or =1 is one whose flag says the opposite of what it is, NAME/volatile
-    /// flash whose write cache does not survive a loss of power. all takes every disk, with and
+    /// NAME/rotational=0 or =1 is a disk with a wrong rotational flag, NAME/volatile is flash
+    /// whose write cache does not survive a power cut. all takes every disk, with and
     /// without these. With --file or --directory a real disk is measured instead.
     #[arg(
         long,
@@ -65,7 +65,7 @@ pub struct RegretArgs {
     /// Which window of lanes is judged
     #[arg(long, value_enum, default_value_t = LearnedBy::Learned, help_heading = "Course")]
     pub window: LearnedBy,
-    /// Print what each scheduler made of every load
+    /// Print the figures of each scheduler on every load
     #[arg(long, help_heading = "Output")]
     pub verbose: bool,
     #[command(flatten)]

@@ -14,7 +14,7 @@ pub struct OpenArgs {
     /// Directory of the store
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Memory for pages of the store
+    /// Buffer pool of the store
     #[arg(long, value_name = "SIZE", default_value = "128m", value_parser = pool_size)]
     pub pool_size: u64,
     /// How pages are kept from being torn when the power fails while they are written
@@ -25,11 +25,11 @@ pub struct OpenArgs {
 /// How pages are kept from being torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TornPagesChoice {
-    /// By writes that arrive whole or not at all, if every file takes them; otherwise by copies
+    /// By atomic writes if every file takes them; otherwise by copies
     Auto,
     /// By copies in the doublewrite area
     Doublewrite,
-    /// By writes that arrive whole or not at all, or else the store is not opened (Linux 6.11)
+    /// By atomic writes; where a file does not take them, the store is not opened (Linux 6.11)
     Atomic,
 }
 
@@ -51,13 +51,13 @@ blob (any bytes). A column holds no null unless it says so. Example:\n\n  iolane
 pub struct CreateArgs {
     #[command(flatten)]
     pub open: OpenArgs,
-    /// A table to make; may be given several times
+    /// A table to create; may be given several times
     #[arg(long = "table", value_name = "TABLE")]
     pub tables: Vec<String>,
-    /// JSON file with a table to make, or a list of tables; may be given several times
+    /// JSON file with a table to create, or a list of tables; may be given several times
     #[arg(long = "schema", value_name = "FILE.json")]
     pub schemas: Vec<PathBuf>,
-    /// Add the tables to a store that is there
+    /// Add the tables to an existing store
     #[arg(long, conflicts_with_all = ["page_size", "log_size"])]
     pub add: bool,
     /// Size of a page, a power of two from 4 to 64 KiB [default: 16k]
@@ -84,9 +84,9 @@ pub enum RowFormat {
 /// What is done with a row that cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnError {
-    /// End; say which line
+    /// End, and print the line
     Stop,
-    /// Say which line, leave it out, go on
+    /// Print the line, leave it out, go on
     Skip,
 }
 
@@ -151,7 +151,7 @@ pub struct LoadArgs {
     /// Rows per transaction
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = transaction_rows)]
     pub transaction_rows: u64,
-    /// One more CSV field that means null; --null "" makes all empty fields null. Not for JSON lines
+    /// Another CSV field that means null; --null "" makes all empty fields null. Not for JSON lines
     #[arg(long, value_name = "TEXT")]
     pub null: Option<String>,
     #[command(flatten)]
@@ -161,7 +161,7 @@ pub struct LoadArgs {
 /// How rows are printed.
 #[derive(Clone, Debug, Args)]
 pub struct PrintArgs {
-    /// Print so many rows at most
+    /// Print at most this many rows
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// The last row first
@@ -203,7 +203,7 @@ pub struct RangeArgs {
     /// Table to print
     #[arg(value_name = "TABLE")]
     pub table: String,
-    /// Index whose key and order are meant [default: the primary key]
+    /// Index by whose key rows are chosen and ordered [default: the primary key]
     #[arg(long, value_name = "NAME")]
     pub index: Option<String>,
     /// First key
@@ -250,7 +250,7 @@ works. While the copy is made, it is in TARGET.part."
 pub struct BackupArgs {
     #[command(flatten)]
     pub open: OpenArgs,
-    /// Directory of the copy; made
+    /// Directory of the copy; created
     #[arg(value_name = "TARGET")]
     pub target: PathBuf,
     #[command(flatten)]
@@ -259,8 +259,8 @@ pub struct BackupArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Also damaged ones, whose names iolane store stats tells: afterwards they can be made and loaded again. Nothing is \
-asked; iolane store dump DIR TABLE keeps a copy."
+    after_help = "Damaged tables, which iolane store stats names, can be dropped too, and then created and loaded again. There is no \
+confirmation: iolane store dump DIR TABLE keeps a copy."
 )]
 pub struct DropArgs {
     #[command(flatten)]
@@ -274,8 +274,8 @@ pub struct DropArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "JSON lines: one that says what this is, then for each table its schema and its rows, and one at the \
-end, by which a dump that was cut short is known. All tables are as they were at one moment. It becomes a store again with\n\n  \
+    after_help = "The dump is JSON lines: a header, then for each table its schema and its rows, then a trailer, so that a \
+truncated dump is noticed. All tables are as they were at one moment. To load it again:\n\n  \
 iolane store create NEW && iolane store load NEW --dump FILE"
 )]
 pub struct DumpArgs {
@@ -284,8 +284,8 @@ pub struct DumpArgs {
     /// Tables to dump [default: all]
     #[arg(value_name = "TABLE")]
     pub tables: Vec<String>,
-    /// Leave out rows on damaged pages, say between which others they were, and tables whose
-    /// description is damaged, and end with exit code 3; without it the dump ends at the first
+    /// Leave out damaged tables and rows on damaged pages, print which, and end with exit code 3; without it
+    /// the dump ends at the first damage
     #[arg(long)]
     pub skip_damaged: bool,
 }

@@ -29,13 +29,13 @@ pub const NEEDS: &[Need] = &[Need {
 pub enum Experiment {
     /// Reads all rows in the order of the primary key, from cold
     Scan,
-    /// Reads --range-rows rows by a secondary index, from cold: they lie anywhere
+    /// Reads --range-rows rows by a secondary index, from cold; they lie at random places
     Range,
     /// Changes all rows in the order of the primary key
     Update,
     /// Changes one row of a few and waits until that is durable
     Commit,
-    /// Reads a row, or changes one and waits until that is durable, in turn; any row
+    /// Reads a random row, and changes one and waits until that is durable, in turn
     Oltp,
 }
 
@@ -110,7 +110,7 @@ pub struct StoreBenchArgs {
         value_name = "EXPERIMENTS"
     )]
     pub experiments: Vec<Experiment>,
-    /// How eager the store is, one run each
+    /// How eagerly the store reads ahead and writes back, one run each
     #[arg(
         long,
         value_enum,
@@ -125,8 +125,8 @@ pub struct StoreBenchArgs {
     /// Also one run with priorities for each of these fixed windows: the curve that hand-tuning
     /// reaches
     ///
-    /// A window is how many requests that nobody waits for may be in the device at once: 1 to
-    /// 16384, such as 4,8,16. Otherwise it is learned.
+    /// A window is how many requests of the lower levels may be in flight: 1 to 16384, such as
+    /// 4,8,16. Otherwise it is learned.
     #[arg(long, value_name = "LIST", value_parser = depths)]
     pub windows: Option<List>,
     /// What is read ahead of a scan, one run each [default: as the policy has it]
@@ -150,15 +150,13 @@ pub struct StoreBenchArgs {
         value_name = "LIST"
     )]
     pub backend: Vec<Backend>,
-    /// What goes on meanwhile, all of it at once: in bulk transactions, and with little of a processor
-    /// (nice 19)
+    /// Work that goes on beside, all of it at once: in bulk transactions, at nice 19
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub beside: Vec<Beside>,
     /// How much of a processor each of them may have, 1 to 100 %, such as 25 [default: what is left]
     ///
-    /// A nice value bounds nothing while a processor is free. Where all together would use more than the
-    /// machine may, as in a virtual machine with a quota, everybody is stopped for it. What the store's own
-    /// threads do for them is not counted.
+    /// A nice value limits nothing while a processor is free. Where a virtual machine has a quota of processor
+    /// time, work beside that uses it up stops all threads. Work of the store's own threads is not counted.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub beside_cpu: Option<f64>,
     /// Threads that do the measured work [default: 1 for scan, range and update, 8 for commit and
@@ -175,11 +173,11 @@ pub struct StoreBenchArgs {
     pub range_rows: Option<u64>,
     #[command(flatten)]
     pub table: StoreTableArgs,
-    /// Directory, and so disk, for the store, which is removed at the end [default: the current one]
+    /// Directory for the store, on the disk to measure; the store is removed at the end [default: the current one]
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub directory: Option<PathBuf>,
-    /// Put the store on a modelled disk instead, served for this run, and what it holds into a file in
-    /// --directory: a preset (see iolane disk list), or a TOML file that describes a disk; needs root
+    /// Put the store on a modelled disk, served for this run, with its data in a file in --directory: a preset (see
+    /// iolane disk list), or a TOML file that describes a disk; needs root
     #[arg(long, value_name = "MODEL", help_heading = "Target")]
     pub model: Option<String>,
     #[command(flatten)]
@@ -195,19 +193,19 @@ pub struct StoreTableArgs {
     /// Rows of the table [default: as many as fit --table-size]
     #[arg(long, value_name = "N", value_parser = rows, conflicts_with = "table_size")]
     pub rows: Option<u64>,
-    /// Size of the table with its index, about, at least 1 MiB
+    /// Approximate size of the table with its index, at least 1 MiB
     #[arg(long, value_name = "SIZE", default_value = "256m", value_parser = table_size)]
     pub table_size: u64,
-    /// Bytes of a row beside its key, 1 byte to 4 KiB
+    /// Bytes of a row without its key, 1 byte to 4 KiB
     #[arg(long, value_name = "SIZE", default_value = "1000", value_parser = row_size)]
     pub row_size: u64,
     /// In which order the rows are inserted
     #[arg(long, value_enum, default_value = "random", value_name = "ORDER")]
     pub order: LoadOrder,
-    /// Memory for pages of the store, at least 2 MiB
+    /// Buffer pool of the store, at least 2 MiB
     #[arg(long, value_name = "SIZE", default_value = "32m", value_parser = pool_size)]
     pub pool_size: u64,
-    /// Size of the redo log: in a small one it is made room in more often, also while the table is loaded
+    /// Size of the redo log; a small one needs checkpoints more often, also while the table is loaded
     #[arg(long, value_name = "SIZE", default_value = "128m", value_parser = log_size)]
     pub log_size: u64,
 }

@@ -23,8 +23,8 @@ pub struct SweepArgs {
     /// Size of each request, 512 bytes to 64 MiB (4k = 4096, 4kB = 4000)
     #[arg(long, value_name = "SIZE", default_value = "16k", value_parser = block_size)]
     pub block_size: u64,
-    /// Read into (or write from) this much memory in turn, as a buffer pool does [default: what is
-    /// outstanding needs, which may stay in the processor's cache]
+    /// Read into (or write from) this much memory in turn, as a buffer pool does [default: as much as
+    /// the outstanding requests need, which may stay in the processor's cache]
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub memory: Option<u64>,
     #[command(flatten)]

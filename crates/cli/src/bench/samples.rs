@@ -80,7 +80,7 @@ pub fn sweep() -> SweepOutcome {
         SweepRun::new(depth, load, Some(in_flight(depth)), cpu)
     });
     SweepOutcome::new(
-        "io_uring (the best that works here)".to_owned(),
+        "io_uring (the best that this machine allows)".to_owned(),
         runs.into(),
     )
 }
@@ -150,7 +150,7 @@ pub fn mix() -> MixOutcome {
     }));
     MixOutcome {
         description: "Foreground and background.".to_owned(),
-        backend: "io_uring (the best that works here)".to_owned(),
+        backend: "io_uring (the best that this machine allows)".to_owned(),
         runs,
     }
 }

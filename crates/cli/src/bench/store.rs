@@ -310,13 +310,13 @@ impl Bench for StoreBench {
         if arguments.rate.is_some() && !all_open {
             return Err(Failure::usage(
                 "--rate is for transactions: a scan, a range and an update go as fast as they can",
-                "Name commit and oltp alone, or leave --rate away.",
+                "Name only commit and oltp, or leave out --rate.",
             ));
         }
         if arguments.range_rows.is_some() && !arguments.experiments.contains(&Experiment::Range) {
             return Err(Failure::usage(
                 "--range-rows is for the experiment range: the others read all rows, or one",
-                "Name range, or leave --range-rows away.",
+                "Name range, or leave out --range-rows.",
             ));
         }
         let mut table = TableOptions {

@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::session::Session;
 
 pub const NAME: &str = "cut";
-pub const ABOUT: &str = "Cut the power of a disk that is served: it fails everything from then on";
+pub const ABOUT: &str = "Cut the power of a served disk: every request fails from then on";
 
 /// Returns when it is done.
 ///

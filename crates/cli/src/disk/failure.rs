@@ -13,7 +13,7 @@ use crate::error::Failure;
 pub fn backing(error: &BackingError) -> Failure {
     let remedy = match error {
         BackingError::NotAFile { .. } => {
-            "Name a file with --backing; where there is none, it is made.".to_owned()
+            "Name a file with --backing; it is created if missing.".to_owned()
         }
         BackingError::TooSmall { size_bytes, .. } => too_small_remedy(*size_bytes),
         BackingError::InUse { .. } => {
@@ -74,13 +74,13 @@ pub fn mount(error: &MountError) -> Failure {
 
 pub fn stale_remedy(directory: &Path) -> String {
     let directory = directory.display();
-    format!("Take it away: umount {directory} (or fusermount3 -u {directory}).")
+    format!("Unmount it: umount {directory} (or fusermount3 -u {directory}).")
 }
 
 pub fn nbd(error: &NbdError) -> Failure {
     let remedy = match error {
         NbdError::InUse { .. } => "End the other server, or name another socket.",
-        NbdError::NoSocket { .. } => "Name a path at which there is nothing yet.",
+        NbdError::NoSocket { .. } => "Name a path that does not exist yet.",
         _ => "Name a path of less than 108 characters in a directory that you may write to.",
     };
     Failure::setup(error.to_string(), remedy)

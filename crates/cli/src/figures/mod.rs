@@ -73,7 +73,7 @@ pub struct Figures;
 impl Bench for Figures {
     const NAME: &'static str = "figures";
     const ABOUT: &'static str =
-        "Regenerate the documents' figures on modelled disks, with their own values beside ours";
+        "Regenerate the papers' figures on modelled disks, with the published values beside ours";
     const SCHEMA: &'static str = "iolane.figures/1";
     type Arguments = FiguresArgs;
     type Options = FiguresOptions;

@@ -261,7 +261,7 @@ pub fn simulate(rig: &Rig<'_>) -> Result<Figure, Failure> {
         comparisons: runs.comparisons(),
         tables: vec![runs.table()],
         notes: vec![
-            "Why waiting collapses: the log writes come from one thread after the other. CFQ and anticipatory keep the disk idle for the thread whose write has just ended; that thread waits for the next group's write, which is the one held back. With one thread nobody else is held back, and they cost nothing.".to_owned(),
+            "Why waiting collapses: the log writes come from one thread after the other. CFQ and anticipatory keep the disk idle for the thread whose write has just ended; that thread waits for the next group's write, which is the one held back. With one thread nothing is held back, and they cost nothing.".to_owned(),
         ],
         plots: plots.into(),
         ..Figure::default()

@@ -15,7 +15,7 @@ use crate::error::Failure;
 use crate::session::Session;
 
 pub const NAME: &str = "create";
-pub const ABOUT: &str = "Make a store, with tables";
+pub const ABOUT: &str = "Create a store, with tables";
 
 #[derive(Serialize)]
 struct Made {

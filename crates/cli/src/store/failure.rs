@@ -92,7 +92,7 @@ fn files(error: &StoreError) -> Failure {
             return Failure::usage(error.to_string(), "Give another --pool-size.");
         }
         StoreError::NoAtomicWrites { .. } => {
-            "Give --torn-pages doublewrite, or auto, which takes what there is."
+            "Give --torn-pages doublewrite, or auto, which chooses what the files allow."
         }
         StoreError::Pages(error) => return pages(error),
         StoreError::Io(_) => {
@@ -117,7 +117,7 @@ fn system_remedy(source: &io::Error) -> &'static str {
             "A file of the store is missing: check the path, or bring the store back from a backup."
         }
         Some(libc::ENOTDIR | libc::EEXIST) => {
-            "Name a directory, or a path at which there is nothing yet."
+            "Name a directory, or a path that does not exist yet."
         }
         _ => "Check the path.",
     }

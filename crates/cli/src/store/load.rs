@@ -92,7 +92,7 @@ fn load_table(
     if format == RowFormat::Jsonl && arguments.null.is_some() {
         return Err(Failure::usage(
             "--null is for CSV, the rows come as JSON lines",
-            "Leave it away: there null is null. Or give --format csv.",
+            "Leave it out: JSON lines have a null of their own. Or give --format csv.",
         ));
     }
     let input = Input::open(file, &session.stop)?;
@@ -139,7 +139,7 @@ fn choose(store: &Store, table: &str, arguments: &LoadArgs) -> Result<LoadMethod
     match arguments.method {
         LoadMethod::Bulk if skips => Err(Failure::usage(
             "--method bulk loads all rows or none, and cannot skip some",
-            "Leave --method or --on-error away.",
+            "Leave out --method or --on-error.",
         )),
         LoadMethod::Auto if skips => Ok(LoadMethod::Transactions),
         LoadMethod::Auto => {

@@ -70,7 +70,7 @@ fn expect_store(directory: &Path) -> Result<(), Failure> {
         )),
         Err(error) => Err(Failure::setup(
             format!("{}: {error}", log.display()),
-            "Check the path, and that you may read and write the store: opening it may have to repeat what the log tells.",
+            "Check the path, and that you may read and write the store: opening it may have to repeat changes from the log.",
         )),
     }
 }

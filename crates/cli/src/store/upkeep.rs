@@ -358,10 +358,12 @@ fn not_copied(error: &Error, target: &Path, session: &Session) -> Failure {
         return ended(error, session);
     };
     let remedy = if path == target {
-        "Name a directory that is not there yet.".to_owned()
+        "Name a directory that does not exist yet.".to_owned()
     } else {
         let part = path.display();
-        format!("If no backup is running, one was killed: remove what it left (rm -r {part}).")
+        format!(
+            "If no backup is running, an earlier one was killed: remove its rest (rm -r {part})."
+        )
     };
     Failure::setup(error.to_string(), remedy)
 }

@@ -114,9 +114,9 @@ impl TargetError {
             Self::Held { .. } => "Measure the device that stands on it, or take that one down first.",
             Self::Busy { .. } => "Close whatever uses it (lsblk and fuser -v show what), or choose another device.",
             Self::NoSpace { .. } => "Give a smaller --size, another --directory, or free some space.",
-            Self::Filled { .. } => "Free some space, or give a smaller --size. The scratch file is gone again.",
+            Self::Filled { .. } => "Free some space, or give a smaller --size. The scratch file has been removed.",
             Self::Io { .. } => "See the kernel's messages (dmesg) for details.",
-            Self::FillFailed { .. } => "See the kernel's messages (dmesg). The scratch file is gone again.",
+            Self::FillFailed { .. } => "See the kernel's messages (dmesg). The scratch file has been removed.",
         }
         .to_owned()
     }

@@ -112,6 +112,6 @@ fn choice(backend: Backend) -> BackendChoice {
 fn no_backend(error: &BackendError) -> Failure {
     Failure::setup(
         error.to_string(),
-        "Choose another --backend; auto takes the best that works here.",
+        "Choose another --backend; auto takes the best that this machine allows.",
     )
 }

@@ -64,7 +64,7 @@ pub fn html(outcome: &RegretOutcome) -> Vec<Section> {
 const FACTS: [&str; 3] = [
     "latency: p99 of lanes' foreground over the least of noop and windows 1 to 256 that carry at least 95 % of lanes' lower-level work. \
      throughput: most lower-level work of those whose p99 is at most 1.05 of lanes', over lanes'.",
-    "beyond: loads on which nobody has a p99 as low as lanes; of window 1: there, lanes' least lower-level work in that of window 1. \
+    "beyond: loads on which no other run has a p99 as low as that of lanes; of window 1: on these, the least lower-level work of lanes over that of window 1. \
      worse than noop: by more than 5 % in both.",
     "reaction: where a load changes, foreground p99 of the following second in settled ones; within: from when on 99 of 100 take at most twice as long.",
 ];

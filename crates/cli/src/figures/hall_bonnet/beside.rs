@@ -242,7 +242,7 @@ impl Runs {
             compare("random alone", 7.0, self.random_ms(Setting::RandomAlone)),
             compare("random, equal priority", 13.0, self.random_ms(Setting::Equal)).given(),
             compare("random, high priority (lanes)", 7.0, self.random_ms(Setting::LanesDefault))
-                .because("With its defaults lanes merges an extent into one transfer of 1 MiB, which takes this disk 30 ms that nobody can interrupt. Page by page it is as if alone."),
+                .because("With its defaults lanes merges an extent into one transfer of 1 MiB, which takes this disk 30 ms that nothing can interrupt. Page by page it is as if alone."),
             compare("random, high priority (lanes, page by page)", 7.0, self.random_ms(Setting::Lanes)),
             compare("random, high priority (prio-deadline)", 7.0, self.random_ms(Setting::PaperPriority))
                 .because("As section 4.1 describes it, the paper's scheduler serves by position until a deadline expires, whatever the priority, and no request waits for 1 s. It cannot tell 1 s from 3 s; what brought the paper's reader back to 7 ms is not in its text."),

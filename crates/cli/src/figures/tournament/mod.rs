@@ -65,7 +65,7 @@ pub fn simulate(rig: &Rig<'_>) -> Result<Figure, Failure> {
         source: "No document's: the project's own comparison.",
         method: vec![
             "Foreground: one thread that reads 16 KiB at random, one read after the other; or four threads that commit together, each commit with a flush. Background of the lowest level: 128 random reads or 32 random writes of 16 KiB outstanding, a scan of 256 KiB reads with 16 outstanding, or 64 pages read and written in equal parts. Linux's schedulers see what Linux would: threads, directions, who waits; CFQ also the levels as I/O priorities.".to_owned(),
-            "The winner has the lowest 99th percentile of the foreground among those who reach 90 % of the best total throughput. The Pareto set are those than whom nobody is better in both. Every scheduler has its defaults; lanes learns its window during the warm-up.".to_owned(),
+            "The winner has the lowest 99th percentile of the foreground among those who reach 90 % of the best total throughput. The Pareto set are those that no other beats in both. Every scheduler has its defaults; lanes learns its window during the warm-up.".to_owned(),
         ],
         tables,
         notes,
@@ -83,7 +83,7 @@ fn names(indices: &[usize]) -> String {
 fn summary(contests: &[Contest], lanes: usize) -> Data {
     let noop = index_of("noop");
     let mut data = Data::new(
-        "Who wins where: the foreground's 99th percentile and operations per second, and shares of the best total throughput",
+        "The winner of each contest: the foreground's 99th percentile and operations per second, and shares of the best total throughput",
         &[
             ("disk", ""),
             ("work", ""),
@@ -129,7 +129,11 @@ fn summary(contests: &[Contest], lanes: usize) -> Data {
 fn fronts(contests: &[Contest]) -> Data {
     let mut data = Data::new(
         "Pareto sets",
-        &[("disk", ""), ("work", ""), ("nobody is better in both", "")],
+        &[
+            ("disk", ""),
+            ("work", ""),
+            ("no other is better in both", ""),
+        ],
     );
     for contest in contests {
         data.row([
