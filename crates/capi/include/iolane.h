@@ -351,9 +351,15 @@ typedef struct iolane_io {
          */
         void *user;
         /**
+         * Its own deadline: how many ns after its submission it should go to the device
+         * at the latest. 0, or more than its level has
+         * (iolane_options_set_deadline()): that of its level.
+         */
+        uint64_t deadline_ns;
+        /**
          * 0.
          */
-        uint64_t reserved[2];
+        uint64_t reserved;
 } iolane_io;
 
 /**

@@ -10,6 +10,7 @@ use iolane_sched::Level;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Requests that are collected first and submitted together: the device's lock
 /// is taken once, its driver woken once, and what is dispatched at once goes to
@@ -39,6 +40,8 @@ use std::sync::Arc;
 pub struct Batch {
     device: Arc<DeviceShared>,
     entries: Vec<(Entry, Option<Arc<dyn Identify>>)>,
+    /// Of what is added from now on.
+    within_ns: Option<u64>,
 }
 
 impl Device {
@@ -47,6 +50,7 @@ impl Device {
         Batch {
             device: Arc::clone(&self.0),
             entries: Vec::new(),
+            within_ns: None,
         }
     }
 }
@@ -60,6 +64,33 @@ impl Batch {
     /// Does it hold none?
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Gives the requests that are added from now on a deadline of their own: they
+    /// should go to the device so long after their submission at the latest. `None`, or
+    /// more than the offset of a request's level: the level's deadline holds.
+    ///
+    /// A deadline is when the policy lets a request go ahead of its turn, not a
+    /// promise: what is in the device already is not overtaken, and the default
+    /// policy lets less urgent requests go first only once in eight dispatches.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use iolane::{Engine, Level, OpenOptions};
+    /// # use std::time::Duration;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("data");
+    /// # std::fs::write(&path, vec![9; 1 << 20])?;
+    /// # let file = Engine::new()?.open(&path, OpenOptions::new().read(true))?;
+    /// let mut batch = file.device().batch();
+    /// batch.set_deadline(Some(Duration::from_millis(5)));
+    /// let page = batch.read(&file, vec![0; 16384], 0, Level::Prefetch)?;
+    /// batch.submit();
+    /// assert_eq!(page.wait().result?, 16384);
+    /// # Ok(()) }
+    /// ```
+    pub fn set_deadline(&mut self, deadline: Option<Duration>) {
+        self.within_ns = deadline.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Adds a read, as [`File::read`].
@@ -270,11 +301,12 @@ impl Batch {
         self.push(prepared.entry(file, span, completer), None);
     }
 
-    fn push(&mut self, entry: Entry, identify: Option<Arc<dyn Identify>>) {
+    fn push(&mut self, mut entry: Entry, identify: Option<Arc<dyn Identify>>) {
         assert!(
             Arc::ptr_eq(&entry.file.device, &self.device),
             "a batch takes files of its own device only"
         );
+        entry.within_ns = self.within_ns;
         self.entries.push((entry, identify));
     }
 }

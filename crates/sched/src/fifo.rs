@@ -2,8 +2,9 @@
 //!
 //! Within a level the deadline is submit time plus a constant, so a new
 //! request belongs at the end: the list is a FIFO, as in the paper (section
-//! 4.1). Only a request that is older than those of its list is inserted
-//! further ahead: a promoted one, or one that was held back. Links are indexed
+//! 4.1). Only a request that is older than those of its list, or has a deadline of
+//! its own, is inserted further ahead: one that was promoted or held back, or is to
+//! go sooner. That takes as many steps as there are earlier deadlines. Links are indexed
 //! by slot and shared by all lists.
 
 use crate::position::NIL;

@@ -32,7 +32,7 @@ pub use config::{
     Config, ConfigError, Deadline, LevelConfig, PAPER_DEADLINES_NS, PAPER_DEADLINES_SERVICE_TIMES,
     Policy, WindowConfig,
 };
-pub use request::{Direction, Kind, Level, Request, RequestId};
+pub use request::{Direction, Kind, Level, Request, RequestId, Terms};
 pub use scheduler::{
     Batch, EnqueueError, Member, REQUEST_BYTES_MAX, Scheduler, Snapshot, Transfer,
 };

@@ -25,7 +25,7 @@ pub(crate) fn collect(queue: &Queue, config: &Config, slot: u32) -> Span {
         count: 1,
     };
     let request = queue.slot(slot).request;
-    let alone = queue.slot(slot).alone || config.transfer_members_max == 1;
+    let alone = queue.slot(slot).terms.alone || config.transfer_members_max == 1;
     if direction(request.kind).is_none() || alone {
         return span;
     }
@@ -34,7 +34,7 @@ pub(crate) fn collect(queue: &Queue, config: &Config, slot: u32) -> Span {
     let mut at = queue.positions.next(slot);
     while at != NIL && span.count < config.transfer_members_max {
         let next = queue.slot(at).request;
-        if queue.slot(at).alone
+        if queue.slot(at).terms.alone
             || !may_join(config, &request, &next, end, next.offset)
             || end_of(&next) - start > u64::from(config.transfer_bytes_max)
         {
@@ -47,7 +47,7 @@ pub(crate) fn collect(queue: &Queue, config: &Config, slot: u32) -> Span {
     at = queue.positions.prev(slot);
     while at != NIL && span.count < config.transfer_members_max {
         let prev = queue.slot(at).request;
-        if queue.slot(at).alone
+        if queue.slot(at).terms.alone
             || !may_join(config, &request, &prev, end_of(&prev), start)
             || end - prev.offset > u64::from(config.transfer_bytes_max)
         {

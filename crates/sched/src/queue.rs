@@ -12,7 +12,7 @@ use crate::config::Policy;
 use crate::fifo::{DeadlineList, Entries};
 use crate::footprint::Footprint;
 use crate::position::{NIL, PositionTree, Positions};
-use crate::request::{Direction, Kind, Level, Request, RequestId};
+use crate::request::{Direction, Kind, Level, Request, RequestId, Terms};
 use crate::window::Written;
 
 /// Where an outstanding request is.
@@ -34,8 +34,7 @@ pub(crate) enum Place {
 pub(crate) struct Slot {
     pub request: Request,
     pub place: Place,
-    /// It shares no transfer with others.
-    pub alone: bool,
+    pub terms: Terms,
     /// The allocation group it counts against while it waits: the level it
     /// came with, whatever it was promoted to. Otherwise a stream of requests,
     /// each promoted, would grow the queue without bound.
@@ -256,7 +255,7 @@ impl Queue {
     }
 
     /// A slot for a new request, in no list yet.
-    pub(crate) fn allocate(&mut self, now_ns: u64, request: Request, alone: bool) -> u32 {
+    pub(crate) fn allocate(&mut self, now_ns: u64, request: Request, terms: Terms) -> u32 {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => self.grow(request),
@@ -270,7 +269,7 @@ impl Queue {
         *entry = Slot {
             request,
             place: Place::Free,
-            alone,
+            terms,
             group: request.level,
             generation: entry.generation,
             sequence,
@@ -293,7 +292,7 @@ impl Queue {
         let unused = Slot {
             request,
             place: Place::Free,
-            alone: false,
+            terms: Terms::default(),
             group: request.level,
             generation: 0,
             sequence: 0,

@@ -101,6 +101,18 @@ pub struct Request {
     pub durable: bool,
 }
 
+/// How a request is to be carried out, beside what it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// It shares no transfer with others: one that the device promises to do as a
+    /// whole.
+    pub alone: bool,
+    /// Its own deadline: how long after it came it should go to the device at the
+    /// latest. `None`, or more than the offset of its level: the level's holds.
+    /// Within the level it goes before those with later deadlines.
+    pub within_ns: Option<u64>,
+}
+
 impl Request {
     /// Whether what it waits for is stable storage: behind a drive's volatile
     /// cache, that may take as long as what the cache holds of other writes.

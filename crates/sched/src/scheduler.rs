@@ -6,7 +6,7 @@ use crate::policy::lanes::{self, Lanes, Room};
 use crate::policy::{Sweep, deadline, noop, prio_deadline};
 use crate::position::NIL;
 use crate::queue::{Layout, Place, Queue, Slot};
-use crate::request::{Kind, Level, Request, RequestId};
+use crate::request::{Kind, Level, Request, RequestId, Terms};
 use crate::window::{Sample, Window, WindowState};
 use std::ops::Range;
 
@@ -205,27 +205,19 @@ impl Scheduler {
     ///
     /// [`dispatch`]: Scheduler::dispatch
     pub fn enqueue(&mut self, now_ns: u64, request: Request) -> Result<RequestId, EnqueueError> {
-        self.take(now_ns, request, false)
+        self.enqueue_with(now_ns, request, Terms::default())
     }
 
-    /// The same for a request that is never merged with others: one that the
-    /// device promises to do as a whole.
+    /// The same for a request with a deadline of its own, or one that is never
+    /// merged.
     ///
     /// # Errors
     /// Those of [`enqueue`](Scheduler::enqueue).
-    pub fn enqueue_alone(
+    pub fn enqueue_with(
         &mut self,
         now_ns: u64,
         request: Request,
-    ) -> Result<RequestId, EnqueueError> {
-        self.take(now_ns, request, true)
-    }
-
-    fn take(
-        &mut self,
-        now_ns: u64,
-        request: Request,
-        alone: bool,
+        terms: Terms,
     ) -> Result<RequestId, EnqueueError> {
         check_range(&request)?;
         let level = request.level;
@@ -234,7 +226,7 @@ impl Scheduler {
             return Err(EnqueueError::GroupFull { level, limit });
         }
         let blockers = self.queue.mark_blockers(&request);
-        let slot = self.queue.allocate(now_ns, request, alone);
+        let slot = self.queue.allocate(now_ns, request, terms);
         if blockers.count > 0 {
             self.queue.hold(slot, blockers.count);
             if blockers.less_urgent {
@@ -243,8 +235,10 @@ impl Scheduler {
                     .raise_blockers(slot, |slot| deadline_ns(config, window, slot));
             }
         } else {
-            let deadline_ns = deadline_ns(&self.config, &self.window, self.queue.slot(slot))
-                .max(self.queue.list_deadline_ns_max(&request));
+            let mut deadline_ns = deadline_ns(&self.config, &self.window, self.queue.slot(slot));
+            if terms.within_ns.is_none() {
+                deadline_ns = deadline_ns.max(self.queue.list_deadline_ns_max(&request));
+            }
             self.queue.queue(slot, deadline_ns);
         }
         Ok(self.queue.id(slot))
@@ -267,7 +261,11 @@ impl Scheduler {
         if check_range(&request).is_err() || !self.may_start(&request) {
             return None;
         }
-        let slot = self.queue.allocate(now_ns, request, true);
+        let terms = Terms {
+            alone: true,
+            within_ns: None,
+        };
+        let slot = self.queue.allocate(now_ns, request, terms);
         self.depart(now_ns, slot, request.length, 1);
         Some(self.queue.id(slot))
     }
@@ -602,7 +600,8 @@ fn check_range(request: &Request) -> Result<(), EnqueueError> {
     }
 }
 
-/// Submit time plus the offset that the policy gives the request.
+/// Submit time plus the offset that the policy gives the request, or its own if
+/// that is less: were it more, those behind it in its list would wait for it.
 fn deadline_ns(config: &Config, window: &Window, slot: &Slot) -> u64 {
     let offset_ns = match config.policy {
         Policy::Noop => 0,
@@ -619,5 +618,6 @@ fn deadline_ns(config: &Config, window: &Window, slot: &Slot) -> u64 {
             }
         }
     };
+    let offset_ns = offset_ns.min(slot.terms.within_ns.unwrap_or(u64::MAX));
     slot.enqueued_ns.saturating_add(offset_ns)
 }

@@ -3,7 +3,12 @@
 mod common;
 
 use common::{dispatch, drain, one_by_one, read, write};
-use iolane_sched::{Config, Deadline, Level, Policy, Scheduler};
+use iolane_sched::{Config, Deadline, Level, Policy, Scheduler, Terms};
+
+const ALONE: Terms = Terms {
+    alone: true,
+    within_ns: None,
+};
 
 #[test]
 fn promotion_does_not_move_a_request_back() {
@@ -109,6 +114,36 @@ fn noop_has_no_deadline_to_miss() {
     assert_eq!(scheduler.snapshot().expired, 0);
 }
 
+/// Under every policy that knows deadlines: ahead of those of its level whose
+/// deadlines are later, and when it has passed ahead of position order too.
+#[test]
+fn a_deadline_of_its_own_is_kept() {
+    const MS: u64 = 1_000_000;
+    let within = |ms| Terms {
+        alone: false,
+        within_ns: Some(ms * MS),
+    };
+    for policy in [Policy::Deadline, Policy::PrioDeadline, Policy::Lanes] {
+        let mut scheduler = Scheduler::new(one_by_one(policy, 1)).unwrap();
+        let mut add = |page: u64, terms| {
+            let request = read(page << 20, 4096, Level::Normal);
+            scheduler.enqueue_with(0, request, terms).unwrap()
+        };
+        add(0, Terms::default());
+        let later = add(1, within(3));
+        let soon = add(2, within(1));
+        // One that is later than its level's has no effect.
+        add(3, within(1_000_000_000));
+        let order = drain(&mut scheduler, 4 * MS);
+        assert_eq!(order[0], soon, "{policy}");
+        if policy != Policy::Deadline {
+            // That one goes through a batch by position before it looks again.
+            assert_eq!(order[1], later, "{policy}");
+        }
+        assert_eq!(scheduler.snapshot().expired, 2, "{policy}");
+    }
+}
+
 #[test]
 fn what_goes_alone_is_merged_with_no_neighbour() {
     for policy in Policy::ALL {
@@ -120,7 +155,7 @@ fn what_goes_alone_is_merged_with_no_neighbour() {
             for page in 0..3u64 {
                 let request = write(page * 4096, 4096, Level::Normal);
                 match page == alone {
-                    true => lone = scheduler.enqueue_alone(0, request).ok(),
+                    true => lone = scheduler.enqueue_with(0, request, ALONE).ok(),
                     false => drop(scheduler.enqueue(0, request).unwrap()),
                 }
             }

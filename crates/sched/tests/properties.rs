@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 fn run(ledger: &mut Ledger, call: Call) {
     match call {
-        Call::Enqueue(request) => {
-            let answer = ledger.enqueue(request);
+        Call::Enqueue(request, terms) => {
+            let answer = ledger.enqueue(request, terms);
             if let Err(error) = answer {
                 assert!(
                     matches!(error, EnqueueError::GroupFull { level, .. } if level == request.level)

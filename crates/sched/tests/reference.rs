@@ -21,10 +21,12 @@ fn sent(batch: &Batch) -> Vec<Sent> {
 /// One call on both.
 fn run(real: &mut Ledger, model: &mut Reference, call: Call) {
     match call {
-        Call::Enqueue(request) => match (real.enqueue(request), model.refuses(&request)) {
-            (Ok(id), None) => model.enqueue(real.now_ns, id, request),
-            (answer, refusal) => assert_eq!(answer.err(), refusal),
-        },
+        Call::Enqueue(request, terms) => {
+            match (real.enqueue(request, terms), model.refuses(&request)) {
+                (Ok(id), None) => model.enqueue(real.now_ns, id, request, terms),
+                (answer, refusal) => assert_eq!(answer.err(), refusal),
+            }
+        }
         Call::Start(request) => {
             let expected = model.may_start(&request);
             let started = real.start(request);

@@ -10,6 +10,7 @@ use crate::request::{Request, Then};
 use ::engine::{Batch, Device, Operation};
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a request does.
 #[repr(C)]
@@ -55,8 +56,12 @@ pub struct iolane_io {
     pub queue: *const iolane_queue,
     /// Given to the callback, or found in the completion.
     pub user: *mut c_void,
+    /// Its own deadline: how many ns after its submission it should go to the device
+    /// at the latest. 0, or more than its level has
+    /// (iolane_options_set_deadline()): that of its level.
+    pub deadline_ns: u64,
     /// 0.
-    pub reserved: [u64; 2],
+    pub reserved: u64,
 }
 
 /// Reads into `buffer`, and returns the bytes: fewer than `length` at the end of
@@ -189,7 +194,7 @@ unsafe fn add(
     let file = unsafe { object(io.file, "file") }?;
     let level = pointers::level(io.level)?;
     let operation = operation_of(io.operation)?;
-    if io.reserved != [0; 2] {
+    if io.reserved != 0 {
         return Err(Failure::argument("what is reserved must be 0"));
     }
     if operation.is_sync() && !(io.buffer.is_null() && io.length == 0 && io.offset == 0) {
@@ -216,6 +221,7 @@ unsafe fn add(
         let batch = device.batch();
         (device, batch)
     });
+    batch.set_deadline((io.deadline_ns > 0).then(|| Duration::from_nanos(io.deadline_ns)));
     let told = Arc::clone(&request);
     let (file, offset) = (&file.0, io.offset);
     let added = match operation {

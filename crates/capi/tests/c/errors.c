@@ -142,7 +142,7 @@ static void requests_that_cannot_be(struct iolane_file *file)
 	bad.operation = 4;
 	expect(iolane_submit(&bad, 1, NULL) == IOLANE_ERROR_ARGUMENT);
 	bad = good;
-	bad.reserved[1] = 1;
+	bad.reserved = 1;
 	expect(iolane_submit(&bad, 1, requests) == IOLANE_ERROR_ARGUMENT);
 
 	/* The refused one gave its place in the queue back; the second has none. */

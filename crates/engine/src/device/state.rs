@@ -10,7 +10,7 @@ use crate::file::FileShared;
 use crate::statistics::{DeviceStatistics, Done, Tag};
 use crate::sys::span::Span;
 use iolane_sched::{
-    Batch, Config, ConfigError, EnqueueError, Kind, Level, Request, RequestId, Scheduler,
+    Batch, Config, ConfigError, EnqueueError, Kind, Level, Request, RequestId, Scheduler, Terms,
 };
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ pub(crate) struct Entry {
     pub tag: Option<Tag>,
     /// A write that arrives whole or not at all.
     pub atomic: bool,
+    /// Its own deadline, from its submission on.
+    pub within_ns: Option<u64>,
     pub completer: Completer,
 }
 
@@ -135,11 +137,11 @@ impl State {
         mut entry: Entry,
     ) -> Result<RequestId, (Entry, Cause)> {
         let request = entry.request();
-        let enqueued = match entry.atomic {
-            true => self.scheduler.enqueue_alone(now_ns, request),
-            false => self.scheduler.enqueue(now_ns, request),
+        let terms = Terms {
+            alone: entry.atomic,
+            within_ns: entry.within_ns,
         };
-        let id = match enqueued {
+        let id = match self.scheduler.enqueue_with(now_ns, request, terms) {
             Ok(id) => id,
             Err(EnqueueError::GroupFull { level, limit }) => {
                 return Err((entry, Cause::QueueFull { level, limit }));

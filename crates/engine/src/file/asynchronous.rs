@@ -42,6 +42,7 @@ impl<B> Prepared<B> {
             dispatched_ns: 0,
             tag: file.1.tag,
             atomic: file.1.atomic && self.operation == Operation::Write,
+            within_ns: None,
             completer,
         }
     }

@@ -182,6 +182,7 @@ impl FileShared {
             dispatched_ns: 0,
             tag: by.tag,
             atomic: by.atomic && operation == Operation::Write,
+            within_ns: None,
             completer: Completer::Thread(Arc::clone(&parker)),
         };
         match self.device.submit(entry, WhenFull::Wait, None) {

@@ -119,6 +119,35 @@ fn a_promoted_request_goes_first() {
 }
 
 #[test]
+fn a_deadline_of_a_request_is_kept_in_its_level() {
+    let rig = Rig::new(1, 100);
+    rig.file
+        .device()
+        .set_policy(Policy::PrioDeadline, WindowConfig::Fixed(1))
+        .unwrap();
+    rig.control.hold();
+    let first = rig.file.read(vec![0; BLOCK], 0, Level::Normal).unwrap();
+    rig.control.wait_seen(1);
+    let mut batch = rig.file.device().batch();
+    let mut read = |block, deadline| {
+        batch.set_deadline(deadline);
+        batch
+            .read(&rig.file, vec![0; BLOCK], at(block), Level::Normal)
+            .unwrap()
+    };
+    let others = [read(20, None), read(60, Some(Duration::from_secs(7200)))];
+    let soon = read(40, Some(Duration::from_nanos(1)));
+    batch.submit();
+    rig.control.release();
+    assert_eq!(soon.wait().buffer, [40; BLOCK]);
+    for other in others.into_iter().chain([first]) {
+        other.wait().result.unwrap();
+    }
+    let seen = rig.control.seen();
+    assert_eq!(seen[..2], [(OpCode::Read, 0), (OpCode::Read, at(40))]);
+}
+
+#[test]
 fn a_full_group_blocks_threads_and_refuses_others() {
     let rig = Rig::new(1, 2);
     rig.control.hold();

@@ -287,7 +287,7 @@ mod tests {
         };
         for _ in 0..count {
             let blockers = queue.mark_blockers(&request);
-            let slot = queue.allocate(0, request, false);
+            let slot = queue.allocate(0, request, Terms::default());
             match blockers.count {
                 0 => queue.queue(slot, 0),
                 count => queue.hold(slot, count),

@@ -4,8 +4,8 @@
 
 use super::reference::conflicting;
 use iolane_sched::{
-    Batch, Config, EnqueueError, Kind, Level, Policy, Request, RequestId, Scheduler, Transfer,
-    WindowConfig,
+    Batch, Config, EnqueueError, Kind, Level, Policy, Request, RequestId, Scheduler, Terms,
+    Transfer, WindowConfig,
 };
 use std::collections::HashSet;
 
@@ -66,8 +66,8 @@ impl Ledger {
         Some(self.flights[at].id)
     }
 
-    pub fn enqueue(&mut self, request: Request) -> Result<RequestId, EnqueueError> {
-        let answer = self.scheduler.enqueue(self.now_ns, request);
+    pub fn enqueue(&mut self, request: Request, terms: Terms) -> Result<RequestId, EnqueueError> {
+        let answer = self.scheduler.enqueue_with(self.now_ns, request, terms);
         if let Ok(id) = answer {
             self.record(id, request, false);
         }

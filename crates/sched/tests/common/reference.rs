@@ -3,7 +3,7 @@
 //! No trees, no chains, no tables. Only fixed windows.
 
 use iolane_sched::{
-    Config, Deadline, Direction, EnqueueError, Kind, Level, Policy, Request, RequestId,
+    Config, Deadline, Direction, EnqueueError, Kind, Level, Policy, Request, RequestId, Terms,
     WindowConfig,
 };
 
@@ -31,6 +31,7 @@ pub struct Known {
     group: Level,
     arrival: u64,
     enqueued_ns: u64,
+    within_ns: Option<u64>,
     state: State,
 }
 
@@ -131,7 +132,7 @@ impl Reference {
     }
 
     /// Takes a request that the real one calls `id`.
-    pub fn enqueue(&mut self, now_ns: u64, id: RequestId, request: Request) {
+    pub fn enqueue(&mut self, now_ns: u64, id: RequestId, request: Request, terms: Terms) {
         self.arrivals += 1;
         let mut known = Known {
             id,
@@ -139,14 +140,19 @@ impl Reference {
             group: request.level,
             arrival: self.arrivals,
             enqueued_ns: now_ns,
+            within_ns: terms.within_ns,
             state: State::Held,
         };
         if self.free_to_go(&known) {
-            // A new request is never listed before one of the same list.
+            // A new request is never listed before one of the same list, unless it has
+            // a deadline of its own.
             let list = self.list(&request);
             let last_ns = self.known.iter().filter(|k| self.list(&k.request) == list);
             let last_ns = last_ns.filter_map(Known::queued).max().unwrap_or(0);
-            let deadline_ns = self.deadline_ns(&known).max(last_ns);
+            let deadline_ns = match known.within_ns {
+                Some(_) => self.deadline_ns(&known),
+                None => self.deadline_ns(&known).max(last_ns),
+            };
             known.state = State::Waiting { deadline_ns };
         }
         self.known.push(known);
@@ -174,6 +180,7 @@ impl Reference {
             group: request.level,
             arrival: self.arrivals,
             enqueued_ns: now_ns,
+            within_ns: None,
             state: State::InFlight { transfer: id },
         });
         self.depart(id, request.level, &request, end(&request));
@@ -248,6 +255,7 @@ impl Reference {
                 Deadline::ServiceTimes(times) => u64::from(times) * SERVICE_NS,
             },
         };
+        let offset_ns = known.within_ns.unwrap_or(offset_ns).min(offset_ns);
         known.enqueued_ns.saturating_add(offset_ns)
     }
 

@@ -1,6 +1,6 @@
 //! Random calls on a scheduler.
 
-use iolane_sched::{Config, Deadline, Kind, Level, Policy, Request, WindowConfig};
+use iolane_sched::{Config, Deadline, Kind, Level, Policy, Request, Terms, WindowConfig};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::hash::{BuildHasher, RandomState};
@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 /// The calls. Indices choose among what is outstanding or in flight then.
 #[derive(Clone, Copy, Debug)]
 pub enum Call {
-    Enqueue(Request),
+    Enqueue(Request, Terms),
     Start(Request),
     Dispatch,
     Complete(usize),
@@ -73,6 +73,20 @@ pub fn request() -> impl Strategy<Value = Request> {
             level,
             durable: false,
         }
+    })
+}
+
+/// One request in three has a deadline of its own: sooner than that of its level, later,
+/// or passed when it comes.
+fn terms() -> impl Strategy<Value = Terms> {
+    let within_ns = prop_oneof![
+        4 => Just(None),
+        2 => (0u64..6_000).prop_map(Some),
+        1 => Just(Some(u64::MAX)),
+    ];
+    within_ns.prop_map(|within_ns| Terms {
+        alone: false,
+        within_ns,
     })
 }
 
@@ -143,7 +157,7 @@ pub fn deep_calls() -> impl Strategy<Value = Vec<Call>> {
             request.length = request.length.min(1 << 16);
             request.offset += far << 17;
         }
-        Call::Enqueue(request)
+        Call::Enqueue(request, Terms::default())
     });
     let call = prop_oneof![
         8 => spread,
@@ -159,7 +173,7 @@ pub fn calls(
     window: impl Strategy<Value = (Policy, WindowConfig)> + 'static,
 ) -> impl Strategy<Value = Vec<Call>> {
     let call = prop_oneof![
-        12 => request().prop_map(Call::Enqueue),
+        12 => (request(), terms()).prop_map(|(request, terms)| Call::Enqueue(request, terms)),
         2 => request().prop_map(Call::Start),
         5 => Just(Call::Dispatch),
         6 => any::<usize>().prop_map(Call::Complete),
