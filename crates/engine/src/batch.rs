@@ -81,7 +81,8 @@ impl Batch {
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("data");
     /// # std::fs::write(&path, vec![9; 1 << 20])?;
-    /// # let file = Engine::new()?.open(&path, OpenOptions::new().read(true))?;
+    /// # let engine = Engine::new()?;
+    /// # let file = engine.open(&path, OpenOptions::new().read(true))?;
     /// let mut batch = file.device().batch();
     /// batch.set_deadline(Some(Duration::from_millis(5)));
     /// let page = batch.read(&file, vec![0; 16384], 0, Level::Prefetch)?;

@@ -341,11 +341,13 @@ impl Submission<'_> {
                     }
                     return Ok(());
                 }
-                Err((refused, Cause::QueueFull { level, .. })) if when_full == WhenFull::Wait => {
-                    entry = refused;
-                    self.wait_for_room(level);
-                }
-                Err((entry, cause)) => return Err(Box::new(Refused { entry, cause })),
+                Err(refused) => match (&refused.cause, when_full) {
+                    (&Cause::QueueFull { level, .. }, WhenFull::Wait) => {
+                        entry = refused.entry;
+                        self.wait_for_room(level);
+                    }
+                    _ => return Err(refused),
+                },
             }
         }
     }

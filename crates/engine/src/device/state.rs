@@ -1,6 +1,7 @@
 //! What the lock of a device protects: its scheduler, and beside it the table
 //! of outstanding requests.
 
+use super::Refused;
 use super::flight::{Flight, Target};
 use super::flights::Flights;
 use crate::backend::OpCode;
@@ -135,7 +136,7 @@ impl State {
         &mut self,
         now_ns: u64,
         mut entry: Entry,
-    ) -> Result<RequestId, (Entry, Cause)> {
+    ) -> Result<RequestId, Box<Refused>> {
         let request = entry.request();
         let terms = Terms {
             alone: entry.atomic,
@@ -143,10 +144,13 @@ impl State {
         };
         let id = match self.scheduler.enqueue_with(now_ns, request, terms) {
             Ok(id) => id,
-            Err(EnqueueError::GroupFull { level, limit }) => {
-                return Err((entry, Cause::QueueFull { level, limit }));
+            Err(error) => {
+                let cause = match error {
+                    EnqueueError::GroupFull { level, limit } => Cause::QueueFull { level, limit },
+                    _ => Cause::BeyondEnd,
+                };
+                return Err(Box::new(Refused { entry, cause }));
             }
-            Err(_) => return Err((entry, Cause::BeyondEnd)),
         };
         entry.submitted_ns = now_ns;
         self.statistics.enqueued(now_ns, entry.tag);

@@ -272,6 +272,7 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::queue::Layout;
+    use crate::request::Terms;
 
     /// Writes one block `count` times, in the order of arrival. Returns the
     /// most nodes looked at in one completion.
