@@ -110,7 +110,9 @@ pub enum Cause {
     BeyondEnd,
     /// The allocation group of the level is full, and the caller did not want
     /// to wait or could not (a callback).
-    #[error("level {level} has its {limit} requests queued already; try again after one completed")]
+    #[error(
+        "level {level} has {limit} requests queued, as many as it may; try again when one has completed"
+    )]
     QueueFull {
         /// The level.
         level: Level,

@@ -40,7 +40,7 @@ pub enum StoreError {
     #[error(transparent)]
     Pages(#[from] PagesError),
     /// The file is something else, or its first page is damaged.
-    #[error("{} is no {what} of an iolane store, or its first page is damaged", path.display())]
+    #[error("{} is not a {what} of an iolane store, or its first page is damaged", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -98,7 +98,7 @@ pub enum StoreError {
     },
     /// A name that no file can have.
     #[error(
-        "{name:?} is no name for a tablespace: letters, digits, '_', '-' and '.' (not first), at \
+        "{name:?} cannot be the name of a tablespace: letters, digits, '_', '-' and '.' (not first), at \
          most {bytes_max} bytes"
     )]
     Name {

@@ -44,7 +44,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 /// As [`parse`], or zero.
 pub fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        Duration::ZERO => Err(format!("{text} is no time at all; give more than 0")),
+        Duration::ZERO => Err(format!("{text} is zero; give more than 0")),
         time => Ok(time),
     }
 }

@@ -75,7 +75,7 @@ fn nonsense_is_refused() {
     refused::<Sweep>("--block-size 0", "0 is outside 512 B to 64 MiB");
     refused::<Sweep>("--block-size 1g", "outside 512 B to 64 MiB");
     refused::<Sweep>("--runtime 10", "has no unit");
-    refused::<Sweep>("--runtime 0s", "no time at all");
+    refused::<Sweep>("--runtime 0s", "0s is zero");
     refused::<Sweep>("--size 4k", "outside 1 MiB to");
     refused::<Sweep>("--repeat 0", "outside 1 to 1000");
     refused::<Sweep>("--backend aio", "invalid value");

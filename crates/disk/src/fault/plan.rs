@@ -177,7 +177,7 @@ pub struct FaultPlan {
 #[non_exhaustive]
 pub enum FaultPlanError {
     /// No `=`, or nothing before or after it.
-    #[error("{item:?} is no fault: write NAME=WHEN, as in eio=1e-4")]
+    #[error("{item:?} is not a fault: write NAME=WHEN, as in eio=1e-4")]
     NoItem {
         /// As given.
         item: String,
@@ -215,14 +215,14 @@ pub enum FaultPlanError {
         value: String,
     },
     /// Nothing can be torn into such units.
-    #[error("torn: {value:?} is no unit: use 512, 1k, 2k or 4k, as in torn=4k:1e-3")]
+    #[error("torn: {value:?} is not a unit: use 512, 1k, 2k or 4k, as in torn=4k:1e-3")]
     Unit {
         /// As given.
         value: String,
     },
     /// A time without a unit, or none at all.
     #[error(
-        "stall: {value:?} is no time: use ns, us, ms or s, at most an hour, as in stall=50ms:1e-3"
+        "stall: {value:?} is not a time: use ns, us, ms or s, at most an hour, as in stall=50ms:1e-3"
     )]
     Time {
         /// As given.
@@ -237,7 +237,7 @@ pub enum FaultPlanError {
         value: String,
     },
     /// No number from 0 to 2^64 - 1.
-    #[error("seed: {value:?} is no number: use a whole one below 2^64")]
+    #[error("seed: {value:?} is not a number: use a whole one below 2^64")]
     Seed {
         /// As given.
         value: String,

@@ -327,7 +327,7 @@ mod tests {
             ("lost=1@5", "OFFSET+LENGTH"),
             ("lost=1@5+0", "length above 0"),
             ("lost=1@99999999999g+1", "OFFSET+LENGTH"),
-            ("torn=1e-3", "is no unit"),
+            ("torn=1e-3", "is not a unit"),
             ("torn=8k:1", "512, 1k, 2k or 4k"),
             ("stall=5:1", "use ns, us, ms or s"),
             ("stall=2000000h:1", "use ns, us, ms or s"),

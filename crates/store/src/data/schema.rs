@@ -62,7 +62,7 @@ pub enum SchemaError {
     /// A name that is empty, too long, or has other characters than letters,
     /// digits and `_`.
     #[error(
-        "{name:?} is no name of a {of}: 1 to {NAME_BYTES_MAX} letters, digits or _, no digit first"
+        "{name:?} cannot be the name of a {of}: 1 to {NAME_BYTES_MAX} letters, digits or _, no digit first"
     )]
     Name {
         /// Table, column or index.
@@ -120,7 +120,7 @@ pub enum SchemaError {
         found: &'static str,
     },
     /// NaN.
-    #[error("column {0:?}: NaN is no value")]
+    #[error("column {0:?}: NaN cannot be stored")]
     NotANumber(String),
     /// A key that is too long.
     #[error("key {key:?}: {source}")]
@@ -397,7 +397,7 @@ mod tests {
         );
         assert_eq!(
             fault(|table| table.name = "a b".into()),
-            "\"a b\" is no name of a table: 1 to 64 letters, digits or _, no digit first"
+            "\"a b\" cannot be the name of a table: 1 to 64 letters, digits or _, no digit first"
         );
         assert_eq!(
             fault(|table| table.columns.clear()),
@@ -428,7 +428,7 @@ mod tests {
         );
         assert_eq!(
             fault(vec![1.into(), Value::Null, f64::NAN.into()]),
-            "column \"weight\": NaN is no value"
+            "column \"weight\": NaN cannot be stored"
         );
         let long = vec![1.into(), "x".repeat(4000).into(), Value::Null];
         let key = table.key_of(&long, "by_name", &table.indexes[0].columns);

@@ -62,7 +62,7 @@ const WRITE_BYTES_MAX: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// Neither header is one of ours.
-    #[error("the file is no redo log of iolane, or both of its headers are damaged")]
+    #[error("the file is not a redo log of iolane, or both of its headers are damaged")]
     Foreign,
     /// Written by a newer program.
     #[error("the log has format version {found}, this program knows {known}: use a newer one")]

@@ -20,7 +20,7 @@ pub enum TreeFault {
     #[error("its header says that it is {0}")]
     Identity(PageId),
     /// It is of another kind or level than its parent says.
-    #[error("it is a page of kind {kind} and level {level}, level {expected} is due")]
+    #[error("it is a page of kind {kind} and level {level}, not of level {expected}")]
     Level {
         /// The kind's number in its header.
         kind: u8,

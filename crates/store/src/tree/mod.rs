@@ -98,7 +98,7 @@ pub enum TreeError {
     #[error("stopped before the end")]
     Stopped,
     /// The key cannot be stored.
-    #[error("a key of {bytes} bytes, at most {max} have room")]
+    #[error("a key of {bytes} bytes: at most {max} fit")]
     KeyTooLong {
         /// Its bytes.
         bytes: usize,
@@ -106,7 +106,7 @@ pub enum TreeError {
         max: usize,
     },
     /// The value cannot be stored beside its key: it belongs on overflow pages.
-    #[error("a value of {bytes} bytes, at most {max} have room beside this key")]
+    #[error("a value of {bytes} bytes: at most {max} fit beside this key")]
     ValueTooLong {
         /// Its bytes.
         bytes: usize,

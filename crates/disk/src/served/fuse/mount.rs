@@ -35,7 +35,7 @@ const END_WAIT_MAX: Duration = Duration::from_secs(1);
 #[non_exhaustive]
 pub enum MountError {
     /// Or it cannot be looked at.
-    #[error("{} is no directory to mount on: {source}", directory.display())]
+    #[error("{} is not a directory to mount on: {source}", directory.display())]
     NoDirectory {
         /// As it was given.
         directory: PathBuf,
@@ -49,7 +49,7 @@ pub enum MountError {
         directory: PathBuf,
     },
     /// The server of what is mounted there is gone.
-    #[error("{} still carries the mount of a server that has ended", directory.display())]
+    #[error("the mount of a server that has ended is still on {}", directory.display())]
     Stale {
         /// As it was given.
         directory: PathBuf,

@@ -35,7 +35,7 @@ pub enum NbdError {
         path: PathBuf,
     },
     /// A file of another kind is in the way.
-    #[error("{} exists and is no socket", path.display())]
+    #[error("{} exists and is not a socket", path.display())]
     NoSocket {
         /// As it was given.
         path: PathBuf,
