@@ -21,6 +21,13 @@ const TRIAL_NS_MAX: f64 = 30e9;
 /// Operations of each trial of the whole load.
 const TRIAL_OPERATIONS: f64 = 5_000.0;
 
+/// Open loops of the upper levels go slower by this factor, ...
+const SLOWER: f64 = 0.7;
+/// ... until this share of what they want is done while nothing else is, ...
+const KEEPS_UP: f64 = 0.9;
+/// ... but not for ever.
+const SLOWER_TIMES_MAX: u32 = 16;
+
 /// Before anything is measured: what a window takes to be learned, ...
 const WARM_UP_NS_MIN: f64 = 1.5e9;
 /// ... on a slow device in operations, ...
@@ -38,11 +45,9 @@ const DURATION_NS_MIN: f64 = 1e9;
 const DURATION_NS_MAX: f64 = 300e9;
 /// A change has a second of its own, and settles after it.
 const CHANGE_NS_MIN: f64 = 4e9;
-/// Most operations of a run: what a fast device does in half a second. Hundreds
+/// Most commands of a run: what a fast device does in a fifth of a second. Hundreds
 /// of loads shall end within a minute or two.
-const OPERATIONS_MAX: f64 = 80_000.0;
-/// Most bytes: a modelled array divides them into stripes.
-const BYTES_MAX: f64 = 3e9;
+const COMMANDS_MAX: f64 = 80_000.0;
 /// Of a run that these cut short, part that is warm-up.
 const WARM_UP_SHARE: f64 = 0.5;
 
@@ -107,18 +112,51 @@ impl Course {
             });
         }
         let mut course = Course::new(load, parts, 0, 0);
+        course.keep_up(load, subject)?;
         let streams: Vec<Stream> = course.streams(load).iter().map(undisturbed).collect();
         let mut paces = Vec::with_capacity(2);
         for contender in [Contender::Noop, Contender::Window(1)] {
             let rates = trial(load.seed, &streams, TRIAL_OPERATIONS, contender, subject)?;
             paces.push(Pace::of(load, &rates));
         }
-        course.time(load, &paces);
+        course.time(load, &paces, subject.command_bytes());
         Ok(course)
     }
 
+    /// Each of the upper levels' loops alone leaves the device time; together they may
+    /// not, as syncs of one hold up another. Then latency would be a matter of how long
+    /// the run is, whatever decides.
+    fn keep_up(&mut self, load: &Load, subject: &Subject) -> Result<(), RegretError> {
+        let urgent: Vec<usize> = (0..load.parts.len())
+            .filter(|&index| load.parts[index].is_foreground())
+            .collect();
+        for _ in 0..SLOWER_TIMES_MAX {
+            let streams = self.streams(load);
+            let streams: Vec<Stream> = urgent.iter().map(|&i| undisturbed(&streams[i])).collect();
+            let done = trial(
+                load.seed,
+                &streams,
+                TRIAL_OPERATIONS,
+                Contender::Noop,
+                subject,
+            )?;
+            let lags = |(&index, done): (&usize, &Rate)| {
+                let wanted = self.parts[index].per_second;
+                wanted.is_some_and(|wanted| done.operations < KEEPS_UP * wanted)
+            };
+            if !urgent.iter().zip(&done).any(lags) {
+                break;
+            }
+            for &index in &urgent {
+                let rate = &mut self.parts[index].per_second;
+                *rate = rate.map(|rate| rate * SLOWER);
+            }
+        }
+        Ok(())
+    }
+
     /// Sets the times by what the load did in trials.
-    fn time(&mut self, load: &Load, paces: &[Pace]) {
+    fn time(&mut self, load: &Load, paces: &[Pace], command_bytes: f64) {
         let most = |of: fn(&Pace) -> f64| paces.iter().map(of).fold(0.0, f64::max);
         let least = |of: fn(&Pace) -> f64| paces.iter().map(of).fold(f64::INFINITY, f64::min);
         let duration_ns_min = match load.change {
@@ -131,9 +169,10 @@ impl Course {
         let mut duration_ns = (FOREGROUND_OPERATIONS / most(|pace| pace.foreground) * 1e9)
             .max(slowest_ns)
             .clamp(duration_ns_min, DURATION_NS_MAX);
-        let run_ns_max = (OPERATIONS_MAX / most(|pace| pace.operations))
-            .min(BYTES_MAX / most(|pace| pace.bytes))
-            * 1e9;
+        let commands = paces
+            .iter()
+            .map(|pace| pace.operations.max(pace.bytes / command_bytes));
+        let run_ns_max = COMMANDS_MAX / commands.fold(0.0, f64::max) * 1e9;
         if warm_up_ns + duration_ns > run_ns_max {
             let cut_ns = run_ns_max * (1.0 - WARM_UP_SHARE);
             duration_ns = duration_ns.min(cut_ns.max(slowest_ns.min(SLOWEST_NS_MAX)));

@@ -63,6 +63,15 @@ impl Subject {
         })
     }
 
+    /// Bytes after which an operation takes another of the commands that are simulated:
+    /// an array divides it into stripes.
+    pub(super) fn command_bytes(&self) -> f64 {
+        match &self.parameters {
+            Parameters::Raid10(array) => array.chunk_bytes as f64,
+            _ => f64::INFINITY,
+        }
+    }
+
     /// A new disk.
     ///
     /// # Errors
