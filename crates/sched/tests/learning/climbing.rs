@@ -29,7 +29,7 @@ fn best_fixed(model: fn() -> Model, load: &Load) -> f64 {
 
 /// Of the best that any fixed window has by the same criterion.
 #[test]
-fn is_near_the_best_fixed_window_within_a_second() {
+fn is_near_the_best_fixed_window_within_two_seconds() {
     let sizes: [&[u32]; 3] = [&[16_384], &[4096, 16_384, 131_072], &[1 << 20]];
     for model in [
         flash,
@@ -42,11 +42,11 @@ fn is_near_the_best_fixed_window_within_a_second() {
             let load = Load::mix(sizes);
             let best = best_fixed(model, &load);
             let mut run = Run::new(config(WindowConfig::Climbing), model());
-            run.measure(&load, 1.0);
+            run.measure(&load, 2.0);
             let share = merit(&mut run, &load, 4.0) / best;
             let transfers = run.scheduler.snapshot().window.transfers;
             println!("{sizes:?}: {share:.3} of the best, window {transfers}");
-            assert!(share > 0.85, "{sizes:?}: {share:.3}, window {transfers}");
+            assert!(share > 0.8, "{sizes:?}: {share:.3}, window {transfers}");
         }
     }
 }
@@ -60,7 +60,7 @@ fn follows_a_change_of_device() {
     run.device.set_model(flash());
     run.measure(&load, 2.0);
     let share = merit(&mut run, &load, 2.0) / best;
-    assert!(share > 0.85, "{share:.3} of the best");
+    assert!(share > 0.8, "{share:.3} of the best");
 }
 
 /// The pace must come into force, ...

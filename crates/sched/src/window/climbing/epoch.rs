@@ -14,11 +14,15 @@ const TRANSFERS_MAX: u32 = 4 * LOWER_MIN;
 /// The lower levels have done all that there was so many times in it: then it is they
 /// who decide how much is done.
 const IDLE_MIN: u32 = 3;
-/// It is no shorter: devices announce what is done in rounds.
-const NS_MIN: u64 = 8_000_000;
-/// Under a pace no shorter than this, nor cut short before: a budget is one of a tenth
-/// of a second, and what exceeds it is felt at the end of that.
-const PACED_NS_MIN: u64 = 250_000_000;
+/// It lasts so many times the longest time that usually passes without a completion:
+/// devices announce what is done in rounds.
+const ROUNDS_MIN: f64 = 8.0;
+/// That longest time is forgotten by this factor with each epoch.
+pub(super) const GAP_KEEP: f64 = 0.8;
+/// Under a pace, and where one is compared with none, no shorter than this, nor cut short
+/// before: a budget is one of a tenth of a second, and what exceeds it is felt at the
+/// end of that.
+pub(super) const PACED_NS_MIN: u64 = 300_000_000;
 /// And no longer, however slow the device is.
 const NS_MAX: u64 = 2_000_000_000;
 /// The length of that queue is a moving average, over so many transfers.
@@ -60,9 +64,13 @@ pub(super) struct Seen {
     pub is_full: bool,
     /// The share of the lower levels' completions at which nobody waited for anything.
     pub calm: f64,
+    /// What somebody waits for, outstanding on average.
+    pub backlog: f64,
     /// When it ended.
     pub last_ns: u64,
     pub elapsed_ns: f64,
+    /// The longest time between two completions.
+    pub gap_ns: f64,
     pub transfers: f64,
     pub bytes: f64,
 }
@@ -72,9 +80,13 @@ pub(super) struct Seen {
 pub(super) struct Wanted {
     /// Transfers that fill the window.
     pub in_flight: u32,
+    /// The longest time that usually passes without a completion.
+    pub gap_ns: f64,
     pub is_paced: bool,
     /// A first look.
     pub is_first: bool,
+    /// Only how much is outstanding of what somebody waits for.
+    pub is_sounding: bool,
     /// It may last so long.
     pub ns_max: f64,
 }
@@ -96,6 +108,7 @@ pub(super) struct Finished {
 pub(super) struct Epoch {
     begin_ns: u64,
     last_ns: u64,
+    gap_ns: u64,
     /// Completions still to come until the setting is felt: what was in flight when
     /// it came into force, and a windowful.
     settling: u32,
@@ -122,6 +135,7 @@ impl Epoch {
         Epoch {
             begin_ns: now_ns,
             last_ns: now_ns,
+            gap_ns: 0,
             settling,
             settled_ns,
             backlog: (0.0, 0.0),
@@ -155,6 +169,7 @@ impl Epoch {
 
     /// Notes a completion while the lower levels have something outstanding.
     pub(super) fn completed(&mut self, now_ns: u64, finished: &Finished) {
+        let gap_ns = now_ns.saturating_sub(self.last_ns);
         self.last_ns = now_ns;
         let backlog = f64::from(finished.backlog);
         self.backlog.1 += (backlog - self.backlog.1) * BACKLOG_PART;
@@ -167,6 +182,7 @@ impl Epoch {
         if self.transfers < BACKLOG_FIRST {
             self.backlog.0 = self.backlog.1;
         }
+        self.gap_ns = self.gap_ns.max(gap_ns);
         let work = finished.bytes + REQUEST_BYTES * finished.requests;
         self.transfers += 1;
         self.bytes += finished.bytes;
@@ -189,14 +205,15 @@ impl Epoch {
         let least_ns = if wanted.is_paced {
             PACED_NS_MIN
         } else {
-            NS_MIN
+            (ROUNDS_MIN * wanted.gap_ns.max(self.gap_ns as f64)) as u64
         };
         let parts = if wanted.is_first { 2 } else { 1 };
         let elapsed_ns = self.last_ns.saturating_sub(self.begin_ns);
         let enough = elapsed_ns >= least_ns
             && self.is_telling(parts)
             && self.transfers >= TURNOVERS_MIN / parts * wanted.in_flight
-            && (self.urgent.count >= URGENT_MIN / parts || self.transfers >= TRANSFERS_MAX / parts);
+            && (self.urgent.count >= URGENT_MIN / parts || self.transfers >= TRANSFERS_MAX / parts)
+            || wanted.is_sounding && self.transfers >= URGENT_MIN;
         if now_ns == self.last_ns
             || !enough && elapsed_ns < NS_MAX.min(PACED_NS_MIN.max(wanted.ns_max as u64))
         {
@@ -209,8 +226,10 @@ impl Epoch {
             lower: self.lower.ln(1),
             is_full: self.idle < IDLE_MIN,
             calm: f64::from(self.calm) / f64::from(self.lower.count.max(1)),
+            backlog: self.backlog.1,
             last_ns: self.last_ns,
             elapsed_ns,
+            gap_ns: self.gap_ns as f64,
             transfers: f64::from(self.transfers),
             bytes: self.bytes,
         })

@@ -5,13 +5,23 @@
 //! compared with the champion's epochs before and after: so a slow drift of the
 //! device cancels. The challenger takes over if the comparisons say by the
 //! [objective](Objective) that it is better. A step that has failed is tried
-//! again after four times as many epochs as the last time. At the start one
+//! again after four times as many epochs as the last time, and what its comparisons
+//! showed counts a half then. It begins with half as many transfers as are waited for.
+//! At the start one
 //! comparison is enough, and the champion need not come in between: like TCP's
 //! slow start.
 
-use super::epoch::Seen;
+use super::epoch::{PACED_NS_MIN, Seen};
 use super::setting::{Setting, Step};
 
+/// While it is not known how much is waited for, the window is 2 to the power of this.
+const RUNG_SOUNDING: u8 = 1;
+/// It begins with so many times as many transfers as are waited for: a deep foreground
+/// leaves narrower ones next to nothing of the device.
+const BEGIN_SHARE: f64 = 0.5;
+/// And with 4 to 64.
+const RUNG_BEGIN_MIN: u8 = 2;
+const RUNG_BEGIN_MAX: u8 = 6;
 /// Epochs until a step that failed is tried again, at first ...
 const WAIT_MIN: u64 = 8;
 /// ... so many times longer each time that it fails, ...
@@ -27,6 +37,8 @@ const COMPARISONS_MAX: u32 = 6;
 /// Gains and losses that one comparison is enough for.
 const OBVIOUS: f64 = 0.5;
 const OBVIOUSLY_WORSE: f64 = 0.1;
+/// Evidence of an earlier trial counts as this part of what it was.
+const EVIDENCE_KEEP: f64 = 0.5;
 /// Smaller gains must exceed so many of their standard errors.
 const SURE_ERRORS: f64 = 1.5;
 /// What a limit must gain at the least: it is blind to what the device could do
@@ -72,14 +84,53 @@ impl Objective {
     }
 }
 
+/// What comparisons have shown: Welford's method.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evidence {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Evidence {
+    fn add(&mut self, gain: f64) {
+        self.count += 1.0;
+        let off = gain - self.mean;
+        self.mean += off / self.count;
+        self.squares += off * (gain - self.mean);
+    }
+
+    /// Standard error of the mean.
+    fn error(&self) -> f64 {
+        (self.squares / (self.count - 1.0).max(1.0) / self.count).sqrt()
+    }
+
+    /// Of the step back.
+    fn reversed(self) -> Evidence {
+        Evidence {
+            mean: -self.mean,
+            ..self
+        }
+    }
+
+    /// Older, it counts less.
+    fn aged(self) -> Evidence {
+        Evidence {
+            count: self.count * EVIDENCE_KEEP,
+            mean: self.mean,
+            squares: self.squares * EVIDENCE_KEEP,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     step: Step,
     setting: Setting,
     seen: Option<Seen>,
+    /// Comparisons since it was begun.
     count: u32,
-    mean: f64,
-    squares: f64,
+    evidence: Evidence,
 }
 
 enum Verdict {
@@ -89,23 +140,20 @@ enum Verdict {
 }
 
 impl Trial {
-    fn new(step: Step, setting: Setting) -> Trial {
+    /// `evidence`: of the same step before.
+    fn new(step: Step, setting: Setting, evidence: Evidence) -> Trial {
         Trial {
             step,
             setting,
             seen: None,
             count: 0,
-            mean: 0.0,
-            squares: 0.0,
+            evidence,
         }
     }
 
-    /// Welford's method.
     fn add(&mut self, gain: f64) {
         self.count += 1;
-        let off = gain - self.mean;
-        self.mean += off / f64::from(self.count);
-        self.squares += off * (gain - self.mean);
+        self.evidence.add(gain);
     }
 
     /// What it has to gain at the least.
@@ -122,9 +170,10 @@ impl Trial {
     }
 
     fn verdict(&self, starting: bool) -> Verdict {
-        let excess = self.mean - self.least();
-        let count = f64::from(self.count);
-        let error = (self.squares / (count - 1.0).max(1.0) / count).sqrt();
+        // A step of the pace is a small one, and the next is twice as large.
+        let starting = starting && !self.step.is_of_pace();
+        let excess = self.evidence.mean - self.least();
+        let error = self.evidence.error();
         let enough = self.count >= COMPARISONS_MIN;
         if excess <= 0.0 {
             if starting || enough || excess < -OBVIOUSLY_WORSE {
@@ -155,6 +204,8 @@ pub(super) struct Can {
 struct Plan {
     due: u64,
     wait: u64,
+    /// From the present champion.
+    evidence: Evidence,
 }
 
 /// What is usual under the champion.
@@ -186,6 +237,8 @@ pub(super) struct Experiment {
     /// The challenger is in force.
     is_trying: bool,
     starting: bool,
+    /// It begins where [`BEGIN_SHARE`] says; nothing is known of that yet.
+    sounding: bool,
     plans: [Plan; Step::ALL.len()],
     epochs: u64,
     /// By how much the pace changes next: twice as much each time that it has.
@@ -194,22 +247,24 @@ pub(super) struct Experiment {
 }
 
 impl Experiment {
-    /// `rungs`: where it begins at the least, and the most.
+    /// `rungs`: the least and the most; without `begin`, what is waited for says
+    /// where it begins.
     pub(super) fn new(
         objective: Objective,
         rungs: (u8, u8),
-        begin: u8,
+        begin: Option<u8>,
         steps: &'static [Step],
     ) -> Experiment {
         Experiment {
             objective,
             rungs,
             steps,
-            champion: Setting::new(begin),
+            champion: Setting::new(begin.unwrap_or(RUNG_SOUNDING)),
             before: None,
             trial: None,
             is_trying: false,
             starting: true,
+            sounding: begin.is_none(),
             plans: Default::default(),
             epochs: 0,
             stride: 1,
@@ -238,6 +293,12 @@ impl Experiment {
         self.is_trying
     }
 
+    /// A pace is in force, or compared with none: epochs have to be as long then.
+    pub(super) fn is_about_pace(&self) -> bool {
+        let trial = self.trial.as_ref();
+        self.champion.pace.is_some() || trial.is_some_and(|trial| trial.step == Step::Pace)
+    }
+
     /// How long the epoch under way may last: a challenger that lets much less go
     /// need not show it for longer.
     pub(super) fn epoch_ns_max(&self) -> f64 {
@@ -245,8 +306,22 @@ impl Experiment {
         before.map_or(f64::INFINITY, |before| LONGER * before.elapsed_ns)
     }
 
+    /// Nothing is to be seen but how much is waited for.
+    pub(super) fn is_sounding(&self) -> bool {
+        self.sounding
+    }
+
     /// Takes an epoch of what is in force, and chooses what is next.
     pub(super) fn judge(&mut self, seen: Seen, can: Can) {
+        if self.sounding {
+            self.sounding = false;
+            let rung = (BEGIN_SHARE * seen.backlog).max(1.0).log2().round() as u8;
+            let rung = rung.clamp(RUNG_BEGIN_MIN, RUNG_BEGIN_MAX);
+            if rung != self.champion.rung {
+                self.champion.rung = rung;
+                return;
+            }
+        }
         self.epochs += 1;
         if self.is_trying {
             self.is_trying = false;
@@ -296,11 +371,17 @@ impl Experiment {
                 };
                 self.before = seen;
                 self.usual = seen.map(|seen| Usual::new(&seen));
+                for plan in &mut self.plans {
+                    plan.evidence = Evidence::default();
+                }
+                let back = step.opposite();
+                self.plans[back as usize].evidence = trial.evidence.reversed();
                 self.plan(step, 0, WAIT_MIN);
-                self.plan(step.opposite(), WAIT_OPPOSITE, WAIT_OPPOSITE);
+                self.plan(back, WAIT_OPPOSITE, WAIT_OPPOSITE);
             }
             Verdict::Worse => {
                 self.stride = 1;
+                self.plans[step as usize].evidence = trial.evidence;
                 let wait = self.plans[step as usize].wait.clamp(WAIT_MIN, WAIT_MAX);
                 self.plan(step, wait, (WAIT_GROWS * wait).min(WAIT_MAX));
             }
@@ -309,8 +390,9 @@ impl Experiment {
     }
 
     fn plan(&mut self, step: Step, after: u64, wait: u64) {
-        let due = self.epochs + after;
-        self.plans[step as usize] = Plan { due, wait };
+        let plan = &mut self.plans[step as usize];
+        plan.due = self.epochs + after;
+        plan.wait = wait;
     }
 
     /// Looks for the right setting anew if what is usual is no more.
@@ -336,8 +418,13 @@ impl Experiment {
         }
     }
 
+    /// The pace stays: steps up and down find another one, and without any a volume's
+    /// budget is used up until one is found again.
     fn restart(&mut self) {
-        self.champion = Setting::new(self.champion.rung);
+        self.champion = Setting {
+            pace: self.champion.pace,
+            ..Setting::new(self.champion.rung)
+        };
         self.starting = true;
         self.trial = None;
     }
@@ -347,9 +434,7 @@ impl Experiment {
             self.is_trying = trial.seen.is_none() && self.before.is_some();
             return;
         }
-        if self.before.is_none() {
-            return;
-        }
+        let Some(before) = self.before else { return };
         let possible = self.steps.iter().filter_map(|&step| {
             let can = match step {
                 Step::Pace => can.pace,
@@ -363,8 +448,10 @@ impl Experiment {
         });
         // The first of those that have waited longest.
         if let Some((_, step, setting)) = possible.min_by_key(|&(due, ..)| due) {
-            self.trial = Some(Trial::new(step, setting));
-            self.is_trying = true;
+            let evidence = self.plans[step as usize].evidence.aged();
+            self.trial = Some(Trial::new(step, setting, evidence));
+            let paced_ns = PACED_NS_MIN as f64;
+            self.is_trying = !self.is_about_pace() || before.elapsed_ns >= paced_ns;
             return;
         }
         self.starting = false;

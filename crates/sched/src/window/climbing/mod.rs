@@ -30,7 +30,7 @@ use super::pace::{Pace, RateLimit};
 use super::{SERVICE_NS_START, Sample};
 use crate::request::{Kind, Level, Request};
 use crate::scheduler::Flight;
-use epoch::{Epoch, Finished, Wanted};
+use epoch::{Epoch, Finished, GAP_KEEP, Wanted};
 use experiment::{Can, Experiment, Objective};
 use quota::Unflushed;
 use rate::Rate;
@@ -41,10 +41,8 @@ const ELASTICITY: f64 = 0.3;
 /// And where nobody waits: the lower levels' own latency, for the first request of a
 /// foreground.
 const ELASTICITY_ALONE: f64 = 0.04;
-/// The window begins with as many transfers as 2 to the power of this.
-const RUNG_BEGIN: u8 = 1;
-/// And without a foreground it is at least so wide: what the first request of one
-/// finds before it costs it a millisecond on flash, once.
+/// Without a foreground the window is at least 2 to the power of this: what the first
+/// request of one finds before it costs it a millisecond on flash, once.
 const RUNG_ALONE: u8 = 5;
 /// After a change of setting, what was queued before is given so many of its latencies
 /// to be done, and no longer than this.
@@ -63,10 +61,14 @@ pub(super) struct Climbing {
     epoch: Option<Epoch>,
     /// Transfers of the last epoch without a foreground, per ns.
     throughput: Option<f64>,
+    /// The longest time that usually passes without a completion.
+    gap_ns: f64,
     rate: Rate,
     pace: Option<Pace>,
     unflushed: Unflushed,
     foreground: Foreground,
+    /// Transfers with the device that somebody waits for.
+    urgent: u32,
     was_active: bool,
     now_ns: u64,
 }
@@ -78,14 +80,21 @@ impl Climbing {
         };
         const ALONE: &[Step] = &[Step::Narrow, Step::Widen, Step::Sort];
         Climbing {
-            shared: experiment(ELASTICITY, (0, RUNG_MAX), RUNG_BEGIN, &Step::ALL),
-            alone: experiment(ELASTICITY_ALONE, (RUNG_ALONE, RUNG_MAX), RUNG_ALONE, ALONE),
+            shared: experiment(ELASTICITY, (0, RUNG_MAX), None, &Step::ALL),
+            alone: experiment(
+                ELASTICITY_ALONE,
+                (RUNG_ALONE, RUNG_MAX),
+                Some(RUNG_ALONE),
+                ALONE,
+            ),
             epoch: None,
             throughput: None,
+            gap_ns: 0.0,
             rate: Rate::default(),
             pace: None,
             unflushed: Unflushed::default(),
             foreground: Foreground::default(),
+            urgent: 0,
             was_active: false,
             now_ns: 0,
         }
@@ -108,7 +117,7 @@ impl Climbing {
     }
 
     fn is_active(&self) -> bool {
-        self.foreground.is_active(self.now_ns)
+        self.urgent > 0 || self.foreground.is_active(self.now_ns)
     }
 
     fn experiment(&self) -> &Experiment {
@@ -184,6 +193,7 @@ impl Climbing {
             pace.departed(f64::from(bytes), urgent);
         }
         if urgent {
+            self.urgent += 1;
             self.foreground.came(now_ns, self.drain_ns());
             self.latest(now_ns);
             if request.makes_durable() {
@@ -194,6 +204,7 @@ impl Climbing {
         if let Some(epoch) = &mut self.epoch {
             epoch.resume(now_ns);
         }
+        self.rate.resume(now_ns);
         if request.kind == Kind::Write {
             self.unflushed.wrote();
         }
@@ -221,6 +232,9 @@ impl Climbing {
     }
 
     pub(super) fn completed(&mut self, now_ns: u64, flight: &Flight, sample: &Sample) {
+        if sample.urgent {
+            self.urgent = flight.urgent();
+        }
         let now_ns = self.latest(now_ns);
         if !sample.ok {
             return;
@@ -230,7 +244,13 @@ impl Climbing {
             if let Some(epoch) = &mut self.epoch {
                 epoch.pause(now_ns);
             }
+            self.rate.pause();
             return;
+        }
+        if self.was_active && self.pace.is_none() {
+            self.rate.add(now_ns, f64::from(sample.bytes));
+        } else {
+            self.rate.pause();
         }
         self.end_epoch(now_ns, flight);
         let Some(epoch) = &mut self.epoch else {
@@ -257,17 +277,16 @@ impl Climbing {
     fn end_epoch(&mut self, now_ns: u64, flight: &Flight) {
         let wanted = Wanted {
             in_flight: self.setting().transfers().min(flight.transfers),
-            is_paced: self.setting().pace.is_some(),
+            gap_ns: self.gap_ns,
+            is_paced: self.experiment().is_about_pace(),
             is_first: self.experiment().is_starting(),
+            is_sounding: self.was_active && self.experiment().is_sounding(),
             ns_max: self.experiment().epoch_ns_max(),
         };
         let seen = self.epoch.and_then(|epoch| epoch.end(now_ns, &wanted));
         let Some(seen) = seen else { return };
-        if self.was_active {
-            if self.setting().pace.is_none() && !self.shared.is_trying() {
-                self.rate.add(&seen);
-            }
-        } else {
+        self.gap_ns = seen.gap_ns.max(GAP_KEEP * self.gap_ns);
+        if !self.was_active {
             self.throughput = Some(seen.transfers / seen.elapsed_ns);
         }
         let can = Can {
@@ -275,18 +294,13 @@ impl Climbing {
             save: self.unflushed.matters(),
             reserve: seen.calm >= CALM_MIN,
         };
-        let (before, reigned) = (self.setting(), self.shared.champion());
+        let before = self.setting();
         self.experiment_mut().judge(seen, can);
-        let champion = self.shared.champion();
         let is_unused = self.pace.as_ref().is_some_and(|pace| {
             pace.per_ns() * seen.elapsed_ns * UNUSED > pace.amount(seen.transfers, seen.bytes)
         });
         if self.was_active && !self.shared.is_trying() && is_unused {
             self.shared.end_pace();
-        }
-        if self.was_active && champion.pace.is_none() && champion != reigned {
-            // Another setting has another rate.
-            self.rate = Rate::default();
         }
         self.keep_pace();
         let setting = self.setting();

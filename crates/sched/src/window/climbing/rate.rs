@@ -1,59 +1,90 @@
 //! What the device does a second, in the unit in which it is steadier.
+//!
+//! Counted without a gap while the lower levels have something outstanding: a budget is
+//! used up quickly and then waited for, and an epoch may see one of both alone.
 
 use super::super::pace::{RateLimit, RateUnit};
-use super::epoch::Seen;
 
-/// Epochs, and so much time, before it is known.
-const EPOCHS_MIN: u32 = 2;
-const NS_MIN: f64 = 100e6;
-/// An epoch counts this much less with each that follows.
-const KEEP: f64 = 0.9;
+/// So many blocks of so much time are looked at: a budget is one of a tenth of a second.
+const BLOCKS: usize = 5;
+const BLOCK_NS: u64 = 200_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rate {
-    count: u32,
-    elapsed_ns: f64,
+struct Block {
+    elapsed_ns: u64,
     transfers: f64,
     bytes: f64,
-    /// Sums of squares of rates, by time.
-    transfers_sq: f64,
-    bytes_sq: f64,
-    total_ns: f64,
+}
+
+impl Block {
+    fn per_ns(&self, unit: RateUnit) -> f64 {
+        let amount = match unit {
+            RateUnit::Transfers => self.transfers,
+            RateUnit::Bytes => self.bytes,
+        };
+        amount / self.elapsed_ns as f64
+    }
+}
+
+/// See the file's page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rate {
+    current: Block,
+    blocks: [Block; BLOCKS],
+    count: usize,
+    /// When something ended, or the lower levels began.
+    last_ns: Option<u64>,
 }
 
 impl Rate {
-    pub(super) fn add(&mut self, seen: &Seen) {
-        self.count += 1;
-        self.total_ns += seen.elapsed_ns;
-        let keep = |sum: &mut f64, more: f64| *sum = *sum * KEEP + more;
-        keep(&mut self.elapsed_ns, seen.elapsed_ns);
-        keep(&mut self.transfers, seen.transfers);
-        keep(&mut self.bytes, seen.bytes);
-        keep(
-            &mut self.transfers_sq,
-            seen.transfers * seen.transfers / seen.elapsed_ns,
-        );
-        keep(
-            &mut self.bytes_sq,
-            seen.bytes * seen.bytes / seen.elapsed_ns,
-        );
+    /// The lower levels have nothing outstanding, or another limit is in force.
+    pub(super) fn pause(&mut self) {
+        self.last_ns = None;
+    }
+
+    pub(super) fn resume(&mut self, now_ns: u64) {
+        self.last_ns.get_or_insert(now_ns);
+    }
+
+    /// Notes a transfer that has ended.
+    pub(super) fn add(&mut self, now_ns: u64, bytes: f64) {
+        let last_ns = self.last_ns.replace(now_ns).unwrap_or(now_ns);
+        self.current.elapsed_ns += now_ns.saturating_sub(last_ns);
+        self.current.transfers += 1.0;
+        self.current.bytes += bytes;
+        if self.current.elapsed_ns >= BLOCK_NS {
+            self.blocks[self.count % BLOCKS] = std::mem::take(&mut self.current);
+            self.count += 1;
+        }
     }
 
     pub(super) fn limit(&self) -> Option<RateLimit> {
-        if self.count < EPOCHS_MIN || self.total_ns < NS_MIN {
+        if self.count < BLOCKS {
             return None;
         }
-        let spread = |sum: f64, squares: f64| squares * self.elapsed_ns / (sum * sum).max(1.0);
-        let by_count = spread(self.transfers, self.transfers_sq);
-        let by_bytes = spread(self.bytes, self.bytes_sq);
-        let (unit, sum) = if by_count <= by_bytes {
-            (RateUnit::Transfers, self.transfers)
+        let mean = |unit| {
+            self.blocks
+                .iter()
+                .map(|block| block.per_ns(unit))
+                .sum::<f64>()
+                / BLOCKS as f64
+        };
+        let spread = |unit| {
+            let mean = mean(unit);
+            let off = self
+                .blocks
+                .iter()
+                .map(|block| block.per_ns(unit) / mean - 1.0);
+            off.map(|off| off * off).sum::<f64>()
+        };
+        let unit = if spread(RateUnit::Transfers) <= spread(RateUnit::Bytes) {
+            RateUnit::Transfers
         } else {
-            (RateUnit::Bytes, self.bytes)
+            RateUnit::Bytes
         };
         Some(RateLimit {
             unit,
-            per_second: sum / self.elapsed_ns * 1e9,
+            per_second: mean(unit) * 1e9,
         })
     }
 }

@@ -97,6 +97,10 @@ impl Step {
         }
     }
 
+    pub(super) fn is_of_pace(self) -> bool {
+        matches!(self, Step::Pace | Step::Faster | Step::Slower)
+    }
+
     /// What it leads to; `rungs` are the least and the most, `stride` by how many
     /// parts the pace changes.
     pub(super) fn from(self, setting: Setting, rungs: (u8, u8), stride: i16) -> Option<Setting> {

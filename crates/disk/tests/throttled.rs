@@ -1,0 +1,194 @@
+//! A small foreground beside scans that have one read outstanding each, on a volume
+//! under the kernel's throttle (`blk-throttle`): what exceeds the budget of a tenth of a
+//! second waits for the next.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use iolane_disk::elevator::Core;
+use iolane_disk::model::{Command, Done, Kind, Model};
+use iolane_disk::simulation::{Arrival, Random, Report, Simulation, Stream, Time};
+use iolane_sched::{Config, Level, Policy, WindowConfig};
+
+const SECOND_NS: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+/// The kernel's slice.
+const SLICE_NS: u64 = 100 * MS;
+/// Reads and as many writes that pass in one: 3000 a second.
+const EACH_SLICE: u64 = 300;
+/// What the disk below takes: exponentially distributed beyond the least.
+const LEAST_NS: f64 = 70e3;
+const MEAN_BEYOND_NS: f64 = 50e3;
+/// Of everything.
+const REGION: Range<u64> = 0..(1 << 30);
+
+/// Which slice is being filled, and how far.
+#[derive(Clone, Copy, Default)]
+struct Slice {
+    number: u64,
+    used: u64,
+}
+
+impl Slice {
+    /// When a command that comes now passes: first come, first served.
+    fn pass_ns(&mut self, now_ns: u64) -> u64 {
+        let present = now_ns / SLICE_NS;
+        if present > self.number {
+            *self = Slice {
+                number: present,
+                used: 0,
+            };
+        }
+        if self.used == EACH_SLICE {
+            self.number += 1;
+            self.used = 0;
+        }
+        self.used += 1;
+        now_ns.max(self.number * SLICE_NS)
+    }
+}
+
+/// A quick disk under the throttle. Flushes pass it.
+struct Throttled {
+    reads: Slice,
+    writes: Slice,
+    endings: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    submitted: u64,
+    random: Random,
+}
+
+impl Throttled {
+    fn new(seed: u64) -> Throttled {
+        Throttled {
+            reads: Slice::default(),
+            writes: Slice::default(),
+            endings: BinaryHeap::new(),
+            submitted: 0,
+            random: Random::new(seed, 0),
+        }
+    }
+}
+
+impl Model for Throttled {
+    fn capacity_bytes(&self) -> u64 {
+        64 << 30
+    }
+
+    fn queue_max(&self) -> usize {
+        1024
+    }
+
+    fn submit(&mut self, now_ns: u64, command: Command) {
+        let passed_ns = match command.kind {
+            Kind::Read => self.reads.pass_ns(now_ns),
+            Kind::Write => self.writes.pass_ns(now_ns),
+            Kind::Flush => now_ns,
+        };
+        let beyond_ns = -MEAN_BEYOND_NS * (1.0 - self.random.unit()).ln();
+        let at_ns = passed_ns + (LEAST_NS + beyond_ns) as u64;
+        self.submitted += 1;
+        self.endings
+            .push(Reverse((at_ns, self.submitted, command.tag)));
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        self.endings.peek().map(|ending| ending.0.0)
+    }
+
+    fn advance(&mut self, now_ns: u64, done: &mut Vec<Done>) {
+        while let Some(&Reverse((at_ns, _, tag))) = self.endings.peek()
+            && at_ns <= now_ns
+        {
+            self.endings.pop();
+            done.push(Done { tag, at_ns });
+        }
+    }
+}
+
+fn open(name: &str, level: Level, read_share: f64, per_second: f64) -> Stream {
+    Stream {
+        name: name.to_owned(),
+        level,
+        read_share,
+        region: REGION,
+        arrival: Arrival::Open {
+            per_second,
+            poisson: true,
+            outstanding_max: 10_000,
+        },
+        sizes: Stream::sizes_of(16 << 10),
+        ..Stream::default()
+    }
+}
+
+fn foreground() -> Vec<Stream> {
+    vec![
+        open("queries", Level::Foreground, 1.0, 150.0),
+        Stream {
+            flush_every: 1,
+            sizes: Stream::sizes_of(4096),
+            ..open("log", Level::Critical, 0.0, 180.0)
+        },
+    ]
+}
+
+/// Each reads, looks at what it has read, and reads on.
+fn scan(number: u32) -> Stream {
+    Stream {
+        name: format!("scan {number}"),
+        process: number,
+        level: Level::Background,
+        region: REGION,
+        arrival: Arrival::Closed {
+            outstanding: 1,
+            think: Time::Exponential(60e3),
+        },
+        sizes: Stream::sizes_of(16 << 10),
+        ..Stream::default()
+    }
+}
+
+fn run(streams: Vec<Stream>, policy: Policy, seed: u64) -> Report {
+    let mut config = Config::new(policy);
+    if policy == Policy::Lanes {
+        config.window = WindowConfig::Climbing;
+    }
+    let core = Core::new(config).unwrap();
+    let simulation = Simulation::new(Throttled::new(seed), core, seed);
+    let simulation = streams.into_iter().fold(simulation, Simulation::stream);
+    simulation.run(10 * SECOND_NS, 30 * SECOND_NS).unwrap()
+}
+
+/// The 99th percentile of a stream, and what the scans did.
+fn p99_ms(report: &Report, stream: usize) -> f64 {
+    report.streams[stream].latency_ns(0.99) as f64 / 1e6
+}
+
+fn scanned(report: &Report) -> f64 {
+    let scans = &report.streams[2..];
+    scans.iter().map(|scan| scan.operations).sum::<u64>() as f64
+}
+
+#[test]
+fn scans_that_never_queue_leave_the_budget_to_queries() {
+    for seed in 1..=5 {
+        let mut streams = foreground();
+        let alone = run(streams.clone(), Policy::Lanes, seed);
+        streams.extend((1..=3).map(scan));
+        let noop = run(streams.clone(), Policy::Noop, seed);
+        let lanes = run(streams, Policy::Lanes, seed);
+        for (stream, name) in ["queries", "log"].into_iter().enumerate() {
+            let [alone, beside, without] =
+                [&alone, &lanes, &noop].map(|report| p99_ms(report, stream));
+            println!(
+                "seed {seed}, {name}: p99 {alone:.2} ms alone, {beside:.2} ms beside, \
+                 {without:.1} ms without priorities"
+            );
+            assert!(beside < 10.0 * alone, "{name}: {beside} ms");
+        }
+        let share = scanned(&lanes) / scanned(&noop);
+        println!("seed {seed}: {share:.3} of the scans");
+        assert!(share > 0.9, "{share} of the scans");
+    }
+}
