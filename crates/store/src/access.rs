@@ -111,7 +111,7 @@ pub trait Pages: Send + Sync {
     }
 
     /// Begins a mini-transaction that may allocate up to `pages` pages in each
-    /// of `segments`. Makes room for them and for its log first, and may wait
+    /// of `segments`, and free pages of these. Makes room for them and for its log first, and may wait
     /// for both. The caller holds no latch.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ pub trait MiniTransaction {
     /// Beyond what [`Pages::begin`] reserved.
     fn allocate(&mut self, segment: SegmentId, hint: Option<PageId>) -> PageId;
 
-    /// Gives a page back. Its contents may be overwritten after commit.
+    /// Gives a page back, of a segment that [`Pages::begin`] was told. Its contents may be overwritten after commit.
     fn free(&mut self, segment: SegmentId, id: PageId);
 
     /// Logs all changes as one, releases all latches. Returns the position up

@@ -3,7 +3,7 @@
 use crate::access::{Pages, PagesError};
 use crate::ids::{Lsn, SegmentId};
 use crate::page_store::PageStore;
-use crate::space::{SYSTEM_SPACE, Unusable};
+use crate::space::{Owner, SYSTEM_SPACE, SpaceState, Unusable};
 use crate::txn::Error;
 use crate::unlogged::NewPages;
 
@@ -36,10 +36,31 @@ pub trait Backing: Pages {
     /// The system refuses.
     fn drop_space(&self, space: u32) -> Result<(), Error>;
 
-    /// Tablespaces that there are and can be used, but for the system's.
+    /// Tablespaces that there are, whether they can be used or not, but for the
+    /// system's.
     fn spaces(&self) -> Vec<u32>;
 
-    /// Tablespaces that can only be dropped, as their own pages are damaged.
+    /// Whether a tablespace can be used.
+    ///
+    /// # Errors
+    /// Those that say nothing of it.
+    fn look_at_space(&self, space: u32) -> Result<SpaceState, Error> {
+        Ok(match self.spaces().contains(&space) {
+            true => SpaceState::Usable,
+            false => SpaceState::Missing,
+        })
+    }
+
+    /// Whose the file of a tablespace is, by its first pages alone.
+    ///
+    /// # Errors
+    /// Those that say nothing of it.
+    fn owner_of_space(&self, space: u32) -> Result<Owner, Error> {
+        let _ = space;
+        Ok(Owner::Store)
+    }
+
+    /// Tablespaces that were found to be unusable.
     fn unusable(&self) -> Vec<Unusable> {
         Vec::new()
     }
@@ -92,10 +113,16 @@ impl Backing for PageStore {
     }
 
     fn spaces(&self) -> Vec<u32> {
-        let all = PageStore::spaces(self).into_iter();
-        all.map(|space| space.space)
-            .filter(|&space| space != SYSTEM_SPACE)
-            .collect()
+        let all = self.space_numbers().into_iter();
+        all.filter(|&space| space != SYSTEM_SPACE).collect()
+    }
+
+    fn look_at_space(&self, space: u32) -> Result<SpaceState, Error> {
+        Ok(PageStore::look_at_space(self, space)?)
+    }
+
+    fn owner_of_space(&self, space: u32) -> Result<Owner, Error> {
+        Ok(PageStore::owner_of_space(self, space)?)
     }
 
     fn unusable(&self) -> Vec<Unusable> {

@@ -2,50 +2,66 @@
 //!
 //! A tree in the system's tablespace, by name: tablespace (4),
 //! segment (4) and reference (8) of the table's description, JSON in a long
-//! value there. A table has a tablespace of its own, and is there when its name is in the
+//! value there, and the table's number (8). A table has a tablespace of its own, and is there when its name is in the
 //! tree: so making it ends with one mini-transaction, and dropping it begins
 //! with one. Tablespaces that no name leads to are dropped when the store is
 //! opened.
 //!
-//! A table whose description cannot be read is damaged: it keeps its name and
+//! There may be thousands: a table's description is read when it is needed first,
+//! or when undo that is left speaks of it. One
+//! whose description cannot be read is damaged: it keeps its name and
 //! its tablespace, and whoever wants to use it is told why that cannot be. All
 //! others are as they were. It may become readable again, so nothing that it
 //! needs is passed over: see [`System::open`].
 
-use crate::access::{Pages, PagesError};
+mod change;
+
+use crate::access::Pages;
 use crate::backing::Backing;
-use crate::data::TableSchema;
-use crate::ids::{Lsn, SegmentId};
+use crate::ids::SegmentId;
 use crate::master::CATALOGUE_OWNER;
 use crate::overflow::{Overflow, OverflowRef};
-use crate::page::header::get_u32;
-use crate::system::System;
-use crate::table::{Table, TableRecord, TreePlace};
-use crate::tree::{Decision, Direction, ModifyError, Reserve, Tree};
+use crate::page::header::{get_u32, get_u64};
+use crate::space::SpaceState;
+use crate::table::{Table, TableRecord};
+use crate::tree::{Direction, Tree};
 use crate::txn::Error;
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// Bytes of a record of the catalogue.
-const RECORD_BYTES: usize = 16;
+const RECORD_BYTES: usize = 24;
+/// Those of tables that were made before numbers stood in it.
+const RECORD_BYTES_UNNUMBERED: usize = 16;
 /// Why a table without a tablespace is damaged.
 const MISSING: &str = "its file is missing";
 /// References that the catalogue itself has to each table.
 const OWN_REFERENCES: usize = 2;
 
+/// What is known of a table in memory.
+enum Listed {
+    /// What the tree has: nobody has needed it yet.
+    Unread(Place),
+    Read(Arc<Table>),
+    Damaged(Damaged),
+}
+
 #[derive(Default)]
 struct Tables {
-    by_name: BTreeMap<String, Arc<Table>>,
+    by_name: BTreeMap<String, Listed>,
     by_id: HashMap<u64, Arc<Table>>,
-    damaged: BTreeMap<String, Damaged>,
+    /// Names of those that are not read, or damaged, where their numbers are
+    /// known.
+    others: HashMap<u64, String>,
 }
 
 /// A table whose description cannot be read.
+#[derive(Clone)]
 struct Damaged {
     space: u32,
+    id: Option<u64>,
     reason: String,
 }
 
@@ -70,20 +86,32 @@ impl From<DamagedTable> for Error {
 
 impl Tables {
     fn add(&mut self, table: Arc<Table>) {
+        self.others.remove(&table.id);
         self.by_id.insert(table.id, Arc::clone(&table));
-        self.by_name.insert(table.name().to_owned(), table);
+        self.by_name
+            .insert(table.name().to_owned(), Listed::Read(table));
     }
 
-    fn remove(&mut self, table: &Table) {
-        self.by_id.remove(&table.id);
-        self.by_name.remove(table.name());
+    /// Enters one that is not read, or damaged.
+    fn add_other(&mut self, name: &str, id: Option<u64>, listed: Listed) {
+        self.others.extend(id.map(|id| (id, name.to_owned())));
+        self.by_name.insert(name.to_owned(), listed);
     }
 
-    /// Why there is no such table that could be used.
-    fn missing(&self, name: &str) -> Error {
-        match self.damaged.get(name) {
-            Some(damaged) => damaged.named(name).into(),
-            None => Error::UnknownTable(name.to_owned()),
+    fn remove(&mut self, name: &str) {
+        match self.by_name.remove(name) {
+            Some(Listed::Read(table)) => drop(self.by_id.remove(&table.id)),
+            Some(Listed::Unread(place)) => drop(place.id.map(|id| self.others.remove(&id))),
+            Some(Listed::Damaged(it)) => drop(it.id.map(|id| self.others.remove(&id))),
+            None => {}
+        }
+    }
+
+    fn space_of(listed: &Listed) -> u32 {
+        match listed {
+            Listed::Unread(place) => place.space,
+            Listed::Read(table) => table.space,
+            Listed::Damaged(damaged) => damaged.space,
         }
     }
 }
@@ -97,32 +125,43 @@ impl Damaged {
     }
 }
 
-/// What the tree has of a table.
-struct Entry<'a> {
-    name: &'a str,
+/// Where a table is.
+#[derive(Clone, Copy)]
+struct Place {
     space: u32,
     /// Segment of its long values, the description among them.
     segment: u32,
     described: OverflowRef,
+    /// Its number, if the record says it.
+    id: Option<u64>,
 }
 
-impl<'a> Entry<'a> {
-    fn decode(name: &'a [u8], value: &[u8]) -> Result<Entry<'a>, Error> {
-        let damaged = |reason: &str| {
-            let name = String::from_utf8_lossy(name);
-            Error::DamagedCatalogue(format!("table {name}: {reason}"))
+impl Place {
+    fn encode(self) -> Vec<u8> {
+        let mut value = self.space.to_le_bytes().to_vec();
+        value.extend(self.segment.to_le_bytes());
+        value.extend(self.described.to_bytes());
+        value.extend(self.id.map(u64::to_le_bytes).iter().flatten());
+        value
+    }
+
+    fn decode(name: &[u8], value: &[u8]) -> Result<Place, Error> {
+        let (of_all, id) = match value.len() {
+            RECORD_BYTES => (&value[..RECORD_BYTES_UNNUMBERED], Some(get_u64(value, 16))),
+            _ => (value, None),
         };
-        let Some((head, reference)) = value
-            .split_last_chunk()
-            .filter(|_| value.len() == RECORD_BYTES)
+        let parts = of_all.split_last_chunk();
+        let Some((head, reference)) = parts.filter(|_| of_all.len() == RECORD_BYTES_UNNUMBERED)
         else {
-            return Err(damaged("its record has another length"));
+            let name = String::from_utf8_lossy(name);
+            let reason = format!("table {name}: its record has another length");
+            return Err(Error::DamagedCatalogue(reason));
         };
-        Ok(Entry {
-            name: std::str::from_utf8(name).map_err(|error| damaged(&error.to_string()))?,
+        Ok(Place {
             space: get_u32(head, 0),
             segment: get_u32(head, 4),
             described: OverflowRef::from_bytes(*reference),
+            id,
         })
     }
 
@@ -130,11 +169,11 @@ impl<'a> Entry<'a> {
     ///
     /// # Errors
     /// Those that say nothing of the table.
-    fn table<B: Backing>(&self, backing: &B) -> Result<Result<Table, String>, Error> {
-        if !backing.spaces().contains(&self.space) {
-            let mut unusable = backing.unusable().into_iter();
-            let found = unusable.find(|unusable| unusable.space == self.space);
-            return Ok(Err(found.map_or(MISSING.to_owned(), |it| it.reason)));
+    fn table<B: Backing>(&self, backing: &B, name: &str) -> Result<Result<Table, String>, Error> {
+        match backing.look_at_space(self.space)? {
+            SpaceState::Usable => {}
+            SpaceState::Missing => return Ok(Err(MISSING.to_owned())),
+            SpaceState::Damaged(reason) => return Ok(Err(reason)),
         }
         let mut json = Vec::new();
         let read = description(self.space, self.segment).read(backing, self.described, &mut json);
@@ -147,7 +186,8 @@ impl<'a> Entry<'a> {
             Ok(record) => record,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        if record.space != self.space || record.schema.name != self.name {
+        let is_its = self.id.is_none_or(|id| id == record.rows.id);
+        if record.space != self.space || record.schema.name != name || !is_its {
             return Ok(Err("its description is of another one".to_owned()));
         }
         Ok(Table::new(record).map_err(|error| error.to_string()))
@@ -166,11 +206,16 @@ fn description(space: u32, number: u32) -> Overflow {
 fn for_each<P: Pages>(
     pages: &P,
     tree: &Tree,
-    mut with: impl FnMut(Entry<'_>) -> Result<(), Error>,
+    mut with: impl FnMut(&str, Place) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut cursor = tree.cursor(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
     while let Some((name, value)) = cursor.next(pages)? {
-        with(Entry::decode(name, value)?)?;
+        let place = Place::decode(name, value)?;
+        let name = std::str::from_utf8(name).map_err(|error| {
+            let name = String::from_utf8_lossy(name);
+            Error::DamagedCatalogue(format!("table {name}: {error}"))
+        })?;
+        with(name, place)?;
     }
     Ok(())
 }
@@ -189,9 +234,8 @@ pub(crate) fn expect_dropped<P: Pages>(
     if passed_over.is_empty() {
         return Ok(());
     }
-    for_each(pages, tree, |entry| {
-        if passed_over.contains(&entry.space) {
-            let name = entry.name;
+    for_each(pages, tree, |name, place| {
+        if passed_over.contains(&place.space) {
             return Err(Error::DamagedCatalogue(format!(
                 "table {name}: {MISSING}, and the log has changes of it"
             )));
@@ -200,7 +244,7 @@ pub(crate) fn expect_dropped<P: Pages>(
     })
 }
 
-/// All tables of a store.
+/// All tables of a store. Each is read when it is needed first.
 pub(crate) struct Catalog {
     pub(crate) tree: Tree,
     tables: RwLock<Tables>,
@@ -209,25 +253,33 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Reads what there is.
+    /// Reads which there are.
     pub(crate) fn load<B: Backing>(backing: &B, tree: Tree) -> Result<Catalog, Error> {
         let mut tables = Tables::default();
-        for_each(backing, &tree, |entry| {
-            match entry.table(backing)? {
-                Ok(table) => tables.add(Arc::new(table)),
-                Err(reason) => {
-                    let space = entry.space;
-                    let damaged = Damaged { space, reason };
-                    tables.damaged.insert(entry.name.to_owned(), damaged);
-                }
-            }
+        for_each(backing, &tree, |name, place| {
+            tables.add_other(name, place.id, Listed::Unread(place));
             Ok(())
         })?;
-        Ok(Catalog {
+        let catalog = Catalog {
             tree,
             tables: RwLock::new(tables),
             changing: Mutex::new(()),
-        })
+        };
+        let unnumbered = catalog.unread(|place| place.id.is_none());
+        // Undo speaks of tables by their numbers.
+        for name in unnumbered {
+            catalog.look_at(backing, &name)?;
+        }
+        Ok(catalog)
+    }
+
+    fn unread(&self, of: impl Fn(&Place) -> bool) -> Vec<String> {
+        let tables = self.tables.read();
+        let unread = tables.by_name.iter().filter(|(_, listed)| match listed {
+            Listed::Unread(place) => of(place),
+            _ => false,
+        });
+        unread.map(|(name, _)| name.clone()).collect()
     }
 
     /// Keeps tables from coming and going.
@@ -236,258 +288,140 @@ impl Catalog {
     }
 
     /// The table of a name.
-    pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>, Error> {
-        let tables = self.tables.read();
-        let found = tables.by_name.get(name).map(Arc::clone);
-        found.ok_or_else(|| tables.missing(name))
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], [`Error::DamagedTable`]; those of reading it when
+    /// it is needed first.
+    pub(crate) fn table<B: Backing>(&self, backing: &B, name: &str) -> Result<Arc<Table>, Error> {
+        if let Some(found) = self.listed(name) {
+            return found;
+        }
+        self.look_at(backing, name)?;
+        let found = self.listed(name);
+        found.unwrap_or_else(|| Err(Error::UnknownTable(name.to_owned())))
+    }
+
+    /// What is known of a table, `None` if it must be read.
+    fn listed(&self, name: &str) -> Option<Result<Arc<Table>, Error>> {
+        match self.tables.read().by_name.get(name) {
+            Some(Listed::Read(table)) => Some(Ok(Arc::clone(table))),
+            Some(Listed::Damaged(damaged)) => Some(Err(damaged.named(name).into())),
+            Some(Listed::Unread(_)) => None,
+            None => Some(Err(Error::UnknownTable(name.to_owned()))),
+        }
+    }
+
+    /// Reads a table, unless it was read before.
+    ///
+    /// # Errors
+    /// Those that say nothing of the table.
+    fn look_at<B: Backing>(&self, backing: &B, name: &str) -> Result<(), Error> {
+        let place = match self.tables.read().by_name.get(name) {
+            Some(Listed::Unread(place)) => *place,
+            _ => return Ok(()),
+        };
+        let read = place.table(backing, name)?;
+        let mut tables = self.tables.write();
+        // Another thread may have been quicker, or have dropped it.
+        if !matches!(tables.by_name.get(name), Some(Listed::Unread(_))) {
+            return Ok(());
+        }
+        match read {
+            Ok(table) => tables.add(Arc::new(table)),
+            Err(reason) => {
+                let damaged = Damaged {
+                    space: place.space,
+                    id: place.id,
+                    reason,
+                };
+                tables.add_other(name, place.id, Listed::Damaged(damaged));
+            }
+        }
+        Ok(())
     }
 
     /// The table with a number, as undo records name it. `None` if it was
-    /// dropped: undo of damaged ones is left alone.
+    /// dropped: those that undo speaks of were read when the store was opened, or
+    /// used since, and undo of damaged ones is left alone.
     pub(crate) fn by_id(&self, id: u64) -> Option<Arc<Table>> {
         let tables = self.tables.read();
         tables.by_id.get(&id).map(Arc::clone)
     }
 
-    /// Whether the tables that `speaks_of` gives, by their numbers, may have a
-    /// damaged one among them. Such a one does not say which number it has; those
-    /// that are not known may also have been dropped.
-    pub(crate) fn may_need_damaged(
+    /// Reads the tables of these numbers. Returns whether a damaged one may be
+    /// among them: one whose record does not say its number may have any that is
+    /// not known, as may those that have been dropped.
+    ///
+    /// # Errors
+    /// Those that say nothing of the tables.
+    pub(crate) fn need_damaged<B: Backing>(
         &self,
-        speaks_of: impl FnOnce() -> Result<BTreeSet<u64>, PagesError>,
-    ) -> Result<bool, PagesError> {
-        let tables = self.tables.read();
-        if tables.damaged.is_empty() {
-            return Ok(false);
+        backing: &B,
+        ids: &BTreeSet<u64>,
+    ) -> Result<bool, Error> {
+        for id in ids {
+            let name = self.tables.read().others.get(id).cloned();
+            if let Some(name) = name {
+                self.look_at(backing, &name)?;
+            }
         }
-        let ids = speaks_of()?;
-        Ok(ids.iter().any(|id| !tables.by_id.contains_key(id)))
+        let tables = self.tables.read();
+        let mut damaged = tables.by_name.values().filter_map(|listed| match listed {
+            Listed::Damaged(damaged) => Some(damaged.id),
+            _ => None,
+        });
+        let unknown = ids.iter().any(|id| !tables.by_id.contains_key(id));
+        Ok(damaged.any(|id| id.map_or(unknown, |id| ids.contains(&id))))
     }
 
-    /// The damaged tables, in the order of their names.
-    pub(crate) fn damaged(&self) -> Vec<DamagedTable> {
+    /// Reads all tables. Those that could not be read for reasons that say nothing
+    /// of them stay unread.
+    fn look_at_all<B: Backing>(&self, backing: &B) -> Vec<DamagedTable> {
+        let unread = self.unread(|_| true).into_iter();
+        let failed = unread.filter_map(|name| match self.look_at(backing, &name) {
+            Ok(()) => None,
+            Err(error) => Some(DamagedTable {
+                name,
+                reason: error.to_string(),
+            }),
+        });
+        failed.collect()
+    }
+
+    /// The tables that cannot be used, in the order of their names.
+    pub(crate) fn damaged<B: Backing>(&self, backing: &B) -> Vec<DamagedTable> {
+        let mut all = self.look_at_all(backing);
         let tables = self.tables.read();
-        let damaged = tables.damaged.iter();
-        damaged.map(|(name, damaged)| damaged.named(name)).collect()
+        all.extend(tables.by_name.iter().filter_map(|(name, it)| match it {
+            Listed::Damaged(damaged) => Some(damaged.named(name)),
+            _ => None,
+        }));
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 
     /// All tables that can be used, in the order of their names.
-    pub(crate) fn all(&self) -> Vec<Arc<Table>> {
-        self.tables
-            .read()
-            .by_name
-            .values()
-            .map(Arc::clone)
-            .collect()
+    pub(crate) fn all<B: Backing>(&self, backing: &B) -> Vec<Arc<Table>> {
+        self.look_at_all(backing);
+        let tables = self.tables.read();
+        let all = tables.by_name.values().filter_map(|listed| match listed {
+            Listed::Read(table) => Some(Arc::clone(table)),
+            _ => None,
+        });
+        all.collect()
+    }
+
+    /// The names of all, whether they can be used or not.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.tables.read().by_name.keys().cloned().collect()
     }
 
     /// Tablespaces of all tables, the damaged ones among them.
     pub(crate) fn spaces(&self) -> HashSet<u32> {
         let tables = self.tables.read();
-        let damaged = tables.damaged.values().map(|damaged| damaged.space);
-        let usable = tables.by_id.values().map(|table| table.space);
-        usable.chain(damaged).collect()
+        tables.by_name.values().map(Tables::space_of).collect()
     }
 }
 
-impl<B: Backing> System<B> {
-    /// Makes an empty table. It is there for good when this returns.
-    pub(crate) fn create_table(&self, schema: &TableSchema) -> Result<(), Error> {
-        schema.validate()?;
-        let _one_at_a_time = self.catalog.changing.lock();
-        match self.catalog.table(&schema.name) {
-            Err(Error::UnknownTable(_)) => {}
-            Err(damaged) => return Err(damaged),
-            Ok(_) => return Err(Error::TableExists(schema.name.clone())),
-        }
-        let table = self.build_table(schema, |_| Ok(()))?;
-        self.catalog.tables.write().add(Arc::new(table));
-        Ok(())
-    }
-
-    /// Makes a table in a tablespace of its own, lets `fill` put something into
-    /// it, and enters it in the catalogue, also in the place of another of its
-    /// name. If that fails nothing is left, or a tablespace that is dropped
-    /// when the store is opened again.
-    pub(crate) fn build_table(
-        &self,
-        schema: &TableSchema,
-        fill: impl FnOnce(&Table) -> Result<(), Error>,
-    ) -> Result<Table, Error> {
-        let id = self.views.number(&self.backing)?;
-        let space = self.backing.create_space(&format!("table-{id}"))?;
-        let (table, value) = match self.build_in(schema, id, space, fill) {
-            Ok(built) => built,
-            Err(error) => {
-                // The first error says more than one of cleaning up.
-                let _ = self.backing.drop_space(space);
-                return Err(error);
-            }
-        };
-        // From here on the tablespace stays: if this fails, nobody knows
-        // whether the catalogue on the disk leads to it.
-        let lsn = self.enter(&schema.name, Some(&value))?;
-        self.backing.make_durable(lsn)?;
-        Ok(table)
-    }
-
-    /// Makes a table's trees, fills them, and makes its record for the catalogue.
-    fn build_in(
-        &self,
-        schema: &TableSchema,
-        id: u64,
-        space: u32,
-        fill: impl FnOnce(&Table) -> Result<(), Error>,
-    ) -> Result<(Table, Vec<u8>), Error> {
-        let backing = &self.backing;
-        let segment = || backing.create_segment(space);
-        let tree = |id| -> Result<TreePlace, Error> {
-            let (leaves, branches) = (segment()?, segment()?);
-            let tree = Tree::create(backing, leaves, branches, id)?;
-            Ok(TreePlace {
-                id,
-                root: tree.root.page,
-                leaves: leaves.number,
-                branches: branches.number,
-            })
-        };
-        let mut record = TableRecord {
-            schema: schema.clone(),
-            space,
-            rows: tree(id)?,
-            long: segment()?.number,
-            indexes: Vec::with_capacity(schema.indexes.len()),
-        };
-        for _ in &schema.indexes {
-            let place = tree(self.views.number(backing)?)?;
-            record.indexes.push(place);
-        }
-        let json = serde_json::to_vec(&record).expect("names and numbers have a form in JSON");
-        let described = description(space, record.long).write(
-            backing,
-            &json,
-            Reserve::default(),
-            |_| Ok(()),
-            |_, _| {},
-        )?;
-        let mut value = space.to_le_bytes().to_vec();
-        value.extend(record.long.to_le_bytes());
-        value.extend(described.to_bytes());
-        let table = Table::new(record)?;
-        fill(&table)?;
-        Ok((table, value))
-    }
-
-    /// The pages with a table's description, for a check. They are read: the
-    /// store could not open the table without them.
-    pub(crate) fn description_pages(&self, table: &Table) -> Result<Vec<u32>, Error> {
-        let name = table.name().as_bytes();
-        let record = self.catalog.tree.get(&self.backing, name, |value| {
-            let reference = value.last_chunk().copied();
-            reference.map(OverflowRef::from_bytes)
-        })?;
-        let Some(value) = record.flatten() else {
-            return Ok(Vec::new());
-        };
-        let described = description(table.space, table.long.segment.number);
-        described.read(&self.backing, value, &mut Vec::new())?;
-        let pages = described.pages_of(&self.backing, value)?;
-        let all = pages.lists.iter().chain(&pages.data);
-        Ok(all.map(|page| page.page).collect())
-    }
-
-    /// Changes a record of the catalogue.
-    fn enter(&self, name: &str, value: Option<&[u8]>) -> Result<Lsn, Error> {
-        let modified = self.catalog.tree.modify(
-            &self.backing,
-            name.as_bytes(),
-            value.map(<[u8]>::len),
-            Reserve::default(),
-            |_, _| match value {
-                Some(value) => Decision::Put(Cow::Borrowed(value)),
-                None => Decision::<()>::Remove,
-            },
-        );
-        match modified {
-            Ok(modified) => Ok(modified.lsn),
-            Err(ModifyError::Tree(error)) => Err(error.into()),
-            Err(ModifyError::Aborted(())) => unreachable!("nothing is aborted here"),
-        }
-    }
-
-    /// Drops a table that no transaction uses.
-    pub(crate) fn drop_table(&self, name: &str) -> Result<(), Error> {
-        let _one_at_a_time = self.catalog.changing.lock();
-        let _not_purged = self.purge.keep_out();
-        let damaged = self.catalog.tables.write().damaged.remove(name);
-        if let Some(damaged) = damaged {
-            return self.drop_damaged(name, damaged);
-        }
-        let table = self.take_unused(name)?;
-        if let Err(error) = self.take_name(name) {
-            self.catalog.tables.write().add(table);
-            return Err(error);
-        }
-        self.backing.drop_space(table.space)
-    }
-
-    /// Drops a table that nobody could use: its record says where it is.
-    fn drop_damaged(&self, name: &str, damaged: Damaged) -> Result<(), Error> {
-        if let Err(error) = self.take_name(name) {
-            let mut tables = self.catalog.tables.write();
-            tables.damaged.insert(name.to_owned(), damaged);
-            return Err(error);
-        }
-        let unusable = self.backing.unusable().into_iter();
-        let mut all = unusable.map(|it| it.space).chain(self.backing.spaces());
-        if all.any(|space| space == damaged.space) {
-            self.backing.drop_space(damaged.space)?;
-        }
-        Ok(())
-    }
-
-    /// Takes a table's record out of the catalogue for good.
-    fn take_name(&self, name: &str) -> Result<(), Error> {
-        let lsn = self.enter(name, None)?;
-        Ok(self.backing.make_durable(lsn)?)
-    }
-
-    /// Takes a table that no transaction uses out of the catalogue in memory.
-    fn take_unused(&self, name: &str) -> Result<Arc<Table>, Error> {
-        let mut tables = self.catalog.tables.write();
-        let Some(table) = tables.by_name.get(name).map(Arc::clone) else {
-            return Err(tables.missing(name));
-        };
-        if Arc::strong_count(&table) > OWN_REFERENCES + 1 {
-            return Err(Error::TableInUse(name.to_owned()));
-        }
-        tables.remove(&table);
-        Ok(table)
-    }
-
-    /// Replaces a table that no transaction uses, and that `is_replaceable`, by
-    /// a new one of the same schema with what `fill` puts into it.
-    pub(crate) fn replace_table(
-        &self,
-        name: &str,
-        is_replaceable: impl FnOnce(&Table) -> Result<(), Error>,
-        fill: impl FnOnce(&Table) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let _one_at_a_time = self.catalog.changing.lock();
-        let _not_purged = self.purge.keep_out();
-        let old = self.take_unused(name)?;
-        let built = is_replaceable(&old).and_then(|()| self.build_table(&old.schema, fill));
-        let mut tables = self.catalog.tables.write();
-        match built {
-            Ok(table) => {
-                tables.add(Arc::new(table));
-                drop(tables);
-                self.backing.drop_space(old.space)
-            }
-            Err(error) => {
-                tables.add(old);
-                Err(error)
-            }
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

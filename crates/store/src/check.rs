@@ -70,7 +70,7 @@ impl<B: Backing> System<B> {
         let segments = [catalogue.branch_segment, catalogue.leaf_segment];
         let segments = segments.into_iter().chain([self.slots.segment()]);
         self.at_rest(|| self.compare_space(segments, &mut report));
-        for table in self.catalog.damaged() {
+        for table in self.catalog.damaged(&self.backing) {
             report.tables += 1;
             report.note(&format!("table {}", table.name), table.reason);
         }
@@ -85,7 +85,7 @@ impl<B: Backing> System<B> {
             let what = "it is not rolled back, as it may have changed a damaged table";
             report.note(&format!("transaction {trx}"), what);
         }
-        for table in self.catalog.all() {
+        for table in self.catalog.all(&self.backing) {
             report.tables += 1;
             self.check_table(&table, go_on, &mut report)?;
         }

@@ -1,24 +1,33 @@
 //! The files that pages live in.
 
+mod open;
+
+pub(crate) use open::{Damage, OpenFiles, open_options};
+
+use crate::access::PagesError;
+use crate::error::StoreError;
 use crate::flush::{Doublewrite, InPlace};
 use crate::ids::{Lsn, PageId};
 use crate::ledger::{FileClass, tag};
 use crate::page::header;
 use crate::policy::{IoPolicy, Role};
+use crate::space::Judge;
 use crate::torn::TornProtection;
 use iolane::{Completion, File, Level};
-use parking_lot::RwLock;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All tablespaces' files, and the area with copies of what was written last.
 pub(crate) struct PageFiles {
-    page_bytes: usize,
+    pub(crate) page_bytes: usize,
+    /// Number of the store, in all of them.
+    pub(crate) store: u64,
+    /// Is a damaged one no error until its pages are needed?
+    pub(crate) past_damage: bool,
     pub(crate) policy: IoPolicy,
-    spaces: RwLock<HashMap<u32, File>>,
+    pub(crate) spaces: OpenFiles,
     /// No page in a file has a later change: as far as the log went when it was
     /// opened, or the flusher has come since.
-    newest: AtomicU64,
+    pub(crate) newest: AtomicU64,
     pub(crate) doublewrite: Doublewrite,
     /// What keeps pages from being torn; if not the area, nothing is in it.
     pub(crate) protection: TornProtection,
@@ -27,35 +36,10 @@ pub(crate) struct PageFiles {
 }
 
 impl PageFiles {
-    /// For a log that ends at `newest`.
-    pub(crate) fn new(
-        page_bytes: usize,
-        doublewrite: Doublewrite,
-        protection: TornProtection,
-        policy: IoPolicy,
-        newest: Lsn,
-    ) -> PageFiles {
-        PageFiles {
-            page_bytes,
-            policy,
-            spaces: RwLock::default(),
-            newest: AtomicU64::new(newest.0),
-            doublewrite,
-            protection,
-            in_place: InPlace::default(),
-        }
-    }
-
-    pub(crate) fn add(&self, space: u32, file: File) {
-        let file = file.tagged(tag(Role::Space, FileClass::Data));
-        self.spaces.write().insert(space, file);
-    }
-
     /// Whether the scheduler has recognised a budget of the volume that they are on:
     /// one of them speaks for all.
     pub(crate) fn are_budgeted(&self) -> bool {
-        let spaces = self.spaces.read();
-        let file = spaces.values().next();
+        let file = self.spaces.any();
         file.is_some_and(|file| file.device().snapshot().window.rate_limit.is_some())
     }
 
@@ -65,36 +49,73 @@ impl PageFiles {
     }
 
     /// Whether the log knows all that happened to a page.
-    fn check_age(&self, page: &[u8], file: &File) -> Result<(), String> {
+    fn check_age(&self, page: &[u8], id: PageId) -> Result<(), String> {
         let newest = Lsn(self.newest.load(Ordering::Acquire));
         too_new(page, newest).map_or(Ok(()), |reason| {
-            Err(format!("{}: {reason}", file.path().display()))
+            Err(format!("{}: {reason}", self.path(id.space)))
         })
     }
 
-    pub(crate) fn remove(&self, space: u32) -> Option<File> {
-        self.spaces.write().remove(&space)
+    /// A tablespace's path, for whoever reads messages.
+    fn path(&self, space: u32) -> String {
+        match self.spaces.known(space) {
+            Some(known) => known.path.display().to_string(),
+            None => format!("tablespace {space}"),
+        }
     }
 
-    pub(crate) fn get(&self, space: u32) -> Option<File> {
-        self.spaces.read().get(&space).cloned()
+    /// A tablespace's file, which is opened if need be. `None`: there is no such
+    /// tablespace.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or is not this store's.
+    pub(crate) fn get(&self, space: u32) -> Result<Option<File>, StoreError> {
+        self.spaces.get(space, |file, known| {
+            self.protection.expect(file)?;
+            let judge = Judge {
+                page_bytes: self.page_bytes,
+                store: self.store,
+                doublewrite: &self.doublewrite,
+                past_damage: self.past_damage,
+            };
+            judge.judge(file, &known.name, space)
+        })
     }
 
     /// A tablespace's file for requests of a role.
-    pub(crate) fn for_role(&self, space: u32, role: Role) -> Option<File> {
-        let spaces = self.spaces.read();
-        let file = spaces.get(&space)?;
-        Some(file.tagged(tag(role, FileClass::Data)))
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub(crate) fn for_role(&self, space: u32, role: Role) -> Result<Option<File>, StoreError> {
+        let file = self.get(space)?;
+        Ok(file.map(|file| file.tagged(tag(role, FileClass::Data))))
+    }
+
+    /// That of a page which somebody needs.
+    ///
+    /// # Errors
+    /// [`PagesError::Unreadable`], also if there is no such tablespace.
+    pub(crate) fn for_page(&self, page: PageId, role: Role) -> Result<File, PagesError> {
+        let reason = match self.for_role(page.space, role) {
+            Ok(Some(file)) => return Ok(file),
+            Ok(None) => format!("there is no tablespace {}", page.space),
+            Err(error) => error.to_string(),
+        };
+        Err(PagesError::Unreadable { page, reason })
     }
 
     /// The same, for writing pages to their places so that none is torn for
     /// good.
-    pub(crate) fn to_place(&self, space: u32, role: Role) -> Option<File> {
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub(crate) fn to_place(&self, space: u32, role: Role) -> Result<Option<File>, StoreError> {
         let file = self.for_role(space, role)?;
         if !self.protection.is_atomic() {
-            return Some(file);
+            return Ok(file);
         }
-        Some(file.atomic().expect("every file was asked whether it can"))
+        let atomic = |file: File| file.atomic().expect("every file was asked whether it can");
+        Ok(file.map(atomic))
     }
 
     /// Where a page begins in its file.
@@ -114,7 +135,6 @@ impl PageFiles {
     pub(crate) fn verify<B: AsRef<[u8]> + AsMut<[u8]>>(
         &self,
         id: PageId,
-        file: &File,
         completion: &mut Completion<B>,
         is_wanted: impl Fn() -> bool,
     ) -> Result<(), String> {
@@ -122,11 +142,11 @@ impl PageFiles {
         let fault = match &completion.result {
             Err(error) => error.to_string(),
             Ok(bytes) if *bytes < page.len() => {
-                format!("{} ends before it", file.path().display())
+                format!("{} ends before it", self.path(id.space))
             }
             Ok(_) => match header::check(page, id) {
-                Ok(()) => return self.check_age(page, file),
-                Err(fault) => format!("{}: {fault}", file.path().display()),
+                Ok(()) => return self.check_age(page, id),
+                Err(fault) => format!("{}: {fault}", self.path(id.space)),
             },
         };
         // The flusher does not write the page now, and begins no batch. A new
@@ -136,13 +156,16 @@ impl PageFiles {
                 return Ok(());
             }
             match self.doublewrite.copy(id, page) {
-                Ok(true) => self.check_age(page, file)?,
+                Ok(true) => self.check_age(page, id)?,
                 Ok(false) => return Err(format!("{fault}; there is no copy of it")),
                 Err(error) => return Err(format!("{fault}; its copy: {error}")),
             }
+            let failed = |reason: String| format!("{fault}; repairing it: {reason}");
+            let file = self.for_page(id, Role::Space);
+            let file = file.map_err(|error| failed(error.to_string()))?;
             file.write_at(page, self.offset(id), Level::Foreground)
                 .and_then(|_| file.sync_data(Level::Foreground))
-                .map_err(|error| format!("{fault}; repairing it: {error}"))
+                .map_err(|error| failed(error.to_string()))
         });
         repaired.unwrap_or_else(|| Err(format!("{fault}; it was being written when that failed")))
     }

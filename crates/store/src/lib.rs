@@ -7,10 +7,10 @@
 //! | module | subject |
 //! |---|---|
 //! | `store`, `backup`, `load`, `check` | the store as a whole |
-//! | [`txn`], `undo`, `catalog` | transactions, old versions, which tables there are |
+//! | [`txn`], `undo`, `catalog` | transactions, old versions, which tables there are, each read when it is needed first |
 //! | [`tree`], [`overflow`], [`data`] | records by key, long values; values, keys and rows as bytes |
 //! | [`access`] | the contract between what is above and below: latches, mini-transactions |
-//! | [`PageStore`], `pool`, `mini`, `space`, `flush`, `recovery` | pages in memory and in files |
+//! | [`PageStore`], `pool`, `mini`, `space`, `files`, `flush`, `recovery` | pages in memory and in files, and which of these are open |
 //! | `stream` | reading pages ahead of whoever knows which come next |
 //! | `policy`, `ledger` | who does I/O, how urgently and how eagerly; what came of it |
 //! | [`log`] | the redo log |

@@ -105,13 +105,6 @@ impl Core {
         mini.reserve(frames)?;
         Ok(mini)
     }
-
-    pub(crate) fn space(&self, id: u32) -> Result<Arc<Space>, PagesError> {
-        self.spaces.get(id).ok_or_else(|| PagesError::NoSpace {
-            space: id,
-            reason: "there is no such tablespace".to_owned(),
-        })
-    }
 }
 
 impl<'a> Mini<'a> {
@@ -171,7 +164,7 @@ impl<'a> Mini<'a> {
         });
     }
 
-    /// Keeps a latched page in memory for good.
+    /// Keeps a latched page in memory.
     pub(crate) fn pin(&mut self, id: PageId) {
         let frame = self.latched_mut(id).page.frame;
         self.core.pool.pin_frame(frame);
@@ -398,8 +391,13 @@ impl MiniTransaction for Mini<'_> {
     }
 
     fn free(&mut self, segment: SegmentId, id: PageId) {
-        let space = self.core.space(segment.space);
-        let space = space.expect("a page's tablespace exists while pages are freed");
+        let mut stashes = self.stashes.iter();
+        let named = stashes.find(|stash| stash.segment.space == segment.space);
+        let space = match named {
+            Some(stash) => Some(Arc::clone(&stash.space)),
+            None => self.core.spaces.get(segment.space),
+        };
+        let space = space.expect("begin was told of whom pages are freed");
         self.change_space(&space, segment, id.page, false);
     }
 

@@ -1,36 +1,28 @@
 //! An open store of pages: files, pool, log and flusher as one.
 
+mod open;
 mod options;
 
 pub use options::PageStoreOptions;
 
-use options::PAGE_BYTES;
-
 use crate::access::{Miss, Pages, PagesError};
 use crate::core::Core;
 use crate::error::StoreError;
-use crate::failure::Failure;
-use crate::files::PageFiles;
-use crate::flush::{CheckpointReport, Doublewrite, FlushStatistics, Flusher};
+use crate::flush::{CheckpointReport, FlushStatistics};
 use crate::ids::{Lsn, PageId, SegmentId};
 use crate::ledger::{FileClass, Ledger, tag};
-use crate::log::{Log, LogError};
+use crate::log::Log;
 use crate::mini::Mini;
-use crate::page::header::{get_u32, get_u64};
 use crate::policy::Role;
-use crate::pool::{Pool, PoolStatistics, SharedPage, Stamp};
-use crate::recovery::{RecoveryProgress, RecoveryReport};
-use crate::space::layout::GROUP_PAGES;
-use crate::space::{self, SYSTEM_NAME, SYSTEM_SPACE, SpaceStatistics, Unusable};
-use crate::stream::{ReadAhead, StreamStatistics, acting_as, role_of};
+use crate::pool::{PoolStatistics, SharedPage, Stamp};
+use crate::space::{Owner, SpaceState, SpaceStatistics, Unusable};
+use crate::stream::{ReadAhead, StreamStatistics};
 use crate::torn::TornProtection;
 use crate::unlogged::UnloggedPages;
 use crate::waits::WaitStatistics;
-use iolane::{Arena, Buffer, Engine, File, Level, OpenOptions, Outstanding, Tag};
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
+use iolane::{Outstanding, Tag};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -110,173 +102,19 @@ pub struct PageStoreStatistics {
 }
 
 impl PageStore {
-    /// Makes an empty store in a directory, which is made if need be.
-    ///
-    /// # Errors
-    /// [`StoreError::Exists`], an option that cannot be, the system's.
-    pub fn create(
-        engine: Arc<Engine>,
-        directory: &Path,
-        options: &PageStoreOptions,
-    ) -> Result<PageStore, StoreError> {
-        options.check()?;
-        let names = &*options.names;
-        names
-            .make_directory(directory)
-            .map_err(|source| StoreError::system(directory, source))?;
-        let made = [
-            directory.join(DOUBLEWRITE_FILE),
-            space::space_file(directory, SYSTEM_NAME),
-            directory.join(LOG_FILE),
-        ];
-        // The area alone is of a store that was never made.
-        for path in &made[1..] {
-            if names.exists(path) {
-                let path = path.clone();
-                return Err(StoreError::Exists { path });
-            }
-        }
-        let store = PageStore::make(engine, directory, options);
-        if store.is_err() {
-            // Its log is the last that it gets: nobody has used it.
-            for path in &made {
-                let _ = names.remove(path);
-            }
-        }
-        store
+    /// Whether a tablespace can be used. One that cannot is set aside.
+    pub(crate) fn look_at_space(&self, space: u32) -> Result<SpaceState, StoreError> {
+        self.core.look_at_space(space)
     }
 
-    fn make(
-        engine: Arc<Engine>,
-        directory: &Path,
-        options: &PageStoreOptions,
-    ) -> Result<PageStore, StoreError> {
-        let names = &*options.names;
-        let log_path = directory.join(LOG_FILE);
-        let page_bytes = options.page_bytes;
-        let store = RandomState::new().build_hasher().finish();
-        let area = open_doublewrite(&engine, directory, Some(page_bytes), true)?;
-        // Before there is anything else: the area lies where the tablespaces
-        // will.
-        let first = match options.direct {
-            true => area.clone(),
-            false => open_doublewrite(&engine, directory, None, false)?,
-        };
-        let protection =
-            TornProtection::choose(options.torn_pages, page_bytes, [&first].into_iter())?;
-        let doublewrite = Doublewrite::create(area, page_bytes, store)?;
-        let head = space::new_header(SYSTEM_SPACE, SYSTEM_NAME, page_bytes, store);
-        let system = space::create_file(&engine, names, directory, options.direct, &head)?;
-        protection.expect(&system)?;
-        // Last: a store without a log was never complete.
-        let mut open = Log::open_options();
-        open.create_new(true)
-            .size(Log::file_bytes(options.log_bytes));
-        let file = engine.open(&log_path, &open)?.tagged(LOG_TAG);
-        let plain = engine
-            .open(&log_path, &Log::plain_options())?
-            .tagged(LOG_TAG);
-        let level = options.io.level(role_of(Role::Space));
-        let log = Log::create(file, plain, options.log_bytes, store, Lsn(0), level);
-        let log = log.map_err(|source| in_log(&log_path, source))?;
-        space::sync_directory(names, directory)?;
-
-        let newest = log.end();
-        let files = PageFiles::new(page_bytes, doublewrite, protection, options.io, newest);
-        files.add(SYSTEM_SPACE, system);
-        let store = start(engine, directory, options, page_bytes, store, files, log)?;
-        store
-            .core
-            .open_space(SYSTEM_SPACE, SYSTEM_NAME.to_owned())?;
-        store.core.allow_checkpoints();
-        Ok(store)
+    /// Whose the file of a tablespace is, by its first pages alone.
+    pub(crate) fn owner_of_space(&self, space: u32) -> Result<Owner, StoreError> {
+        self.core.owner_of_space(space)
     }
 
-    /// Opens a store, and brings it to the end of its log.
-    ///
-    /// # Errors
-    /// [`StoreError`]: files that are missing, foreign, of a newer version,
-    /// damaged without a copy.
-    pub fn open(
-        engine: Arc<Engine>,
-        directory: &Path,
-        options: &PageStoreOptions,
-        progress: &mut dyn FnMut(RecoveryProgress),
-    ) -> Result<(PageStore, RecoveryReport), StoreError> {
-        let (opened, report) =
-            PageStore::open_to_look(engine, directory, options, false, progress)?;
-        opened.allow_checkpoints();
-        Ok((opened, report))
-    }
-
-    /// The same, but the log stays as it is until checkpoints are allowed: it
-    /// can be opened again from the same position. With `past_damage`
-    /// tablespaces whose own pages are damaged are [set aside](Self::unusable),
-    /// unless redo needs such a page.
-    pub(crate) fn open_to_look(
-        engine: Arc<Engine>,
-        directory: &Path,
-        options: &PageStoreOptions,
-        past_damage: bool,
-        progress: &mut dyn FnMut(RecoveryProgress),
-    ) -> Result<(PageStore, RecoveryReport), StoreError> {
-        let area = open_doublewrite(&engine, directory, None, true)?;
-        // Written once, so never torn: the place to learn the page size from.
-        let (page_bytes, store) = identity(&area)?;
-        let doublewrite = Doublewrite::open(area, page_bytes, store)?;
-        let log_path = directory.join(LOG_FILE);
-        let file = engine.open(&log_path, &Log::open_options())?;
-        let file = file.tagged(LOG_TAG);
-        let (log, scan) = Log::open(file).map_err(|source| in_log(&log_path, source))?;
-        let log = log.with_plain(
-            engine
-                .open(&log_path, &Log::plain_options())?
-                .tagged(LOG_TAG),
-        );
-        if log.store() != store {
-            return Err(StoreError::OtherStore { path: log_path });
-        }
-        let direct = options.direct;
-        let names = &*options.names;
-        let found = space::find_files(
-            &engine,
-            names,
-            directory,
-            direct,
-            page_bytes,
-            store,
-            &doublewrite,
-            past_damage,
-        )?;
-        if !found.iter().any(|found| found.space == SYSTEM_SPACE) {
-            let path = space::space_file(directory, SYSTEM_NAME);
-            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
-            return Err(StoreError::system(&path, source));
-        }
-        let checkpoint = log.checkpoint_lsn();
-        let restored = doublewrite.restore(checkpoint, log.end(), |space| {
-            let mut all = found.iter();
-            all.find(|found| found.space == space)
-                .map(|found| found.file.clone())
-        })?;
-        let all = found.iter().map(|found| &found.file);
-        let protection = TornProtection::choose(options.torn_pages, page_bytes, all)?;
-        if protection.is_atomic() {
-            doublewrite.clear()?;
-        }
-        let newest = log.end();
-        let files = PageFiles::new(page_bytes, doublewrite, protection, options.io, newest);
-        for found in &found {
-            files.add(found.space, found.file.clone());
-        }
-        let opened = start(engine, directory, options, page_bytes, store, files, log)?;
-        let _reads = acting_as(Role::Recovery);
-        let mut report = opened.core.redo(scan, progress)?;
-        report.restored = restored;
-        for found in found {
-            opened.core.open_found(found, past_damage)?;
-        }
-        Ok((opened, report))
+    /// The numbers of all tablespaces, of which none needs to be looked at.
+    pub(crate) fn space_numbers(&self) -> BTreeSet<u32> {
+        self.core.pool.files.spaces.spaces()
     }
 
     /// The tablespaces that were set aside.
@@ -376,9 +214,15 @@ impl PageStore {
         self.core.drop_space(space)
     }
 
-    /// The tablespaces, by number.
+    /// The tablespaces that can be used, by number. Those that were not in use
+    /// are read.
     pub fn spaces(&self) -> Vec<SpaceStatistics> {
         self.core.space_statistics()
+    }
+
+    /// One of them.
+    pub(crate) fn space_statistics(&self, space: u32) -> Result<SpaceStatistics, PagesError> {
+        Ok(self.core.space(space)?.statistics())
     }
 
     /// Makes an empty segment. Durable with the log up to its end now.
@@ -416,10 +260,9 @@ impl PageStore {
 
     /// Pages in use in a tablespace but for those that say which are.
     pub(crate) fn data_pages(&self, space: u32) -> Option<u64> {
-        let space = self.core.spaces.get(space)?;
+        let space = self.core.space(space).ok()?;
         let map = space.map.lock();
-        let own = 1 + map.size_pages().div_ceil(GROUP_PAGES) as usize + map.segment_pages.len();
-        Some(map.used_pages() - own as u64)
+        Some(map.used_pages() - map.own_pages().count() as u64)
     }
 
     /// What keeps pages from being torn, and why that.
@@ -509,93 +352,6 @@ impl Pages for PageStore {
     fn begin(&self, segments: &[SegmentId], pages: u32) -> Result<Mini<'_>, PagesError> {
         self.core.begin(segments, pages)
     }
-}
-
-fn in_log(path: &Path, source: LogError) -> StoreError {
-    StoreError::Log {
-        path: path.to_owned(),
-        source,
-    }
-}
-
-fn open_doublewrite(
-    engine: &Engine,
-    directory: &Path,
-    create_with: Option<usize>,
-    direct: bool,
-) -> Result<File, StoreError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).direct(direct);
-    if let Some(page_bytes) = create_with {
-        options
-            .create(true)
-            .truncate(true)
-            .size(Doublewrite::file_bytes(page_bytes));
-    }
-    let area = engine.open(directory.join(DOUBLEWRITE_FILE), &options)?;
-    Ok(area.tagged(tag(Role::Checkpoint, FileClass::Doublewrite)))
-}
-
-/// Page size and number of the store.
-fn identity(doublewrite: &File) -> Result<(usize, u64), StoreError> {
-    let mut begin = Buffer::new(*PAGE_BYTES.start());
-    let read = doublewrite.read_at(&mut begin, 0, Level::Foreground)?;
-    let page_bytes = get_u32(&begin, 16) as usize;
-    if read < begin.len() || !page_bytes.is_power_of_two() || !PAGE_BYTES.contains(&page_bytes) {
-        return Err(StoreError::foreign(doublewrite.path(), "doublewrite area"));
-    }
-    Ok((page_bytes, get_u64(&begin, 24)))
-}
-
-/// Pool and flusher for files that are open.
-fn start(
-    engine: Arc<Engine>,
-    directory: &Path,
-    options: &PageStoreOptions,
-    page_bytes: usize,
-    store: u64,
-    files: PageFiles,
-    log: Log,
-) -> Result<PageStore, StoreError> {
-    let sized = PageStoreOptions {
-        page_bytes,
-        ..options.clone()
-    };
-    let arena = match &options.arena {
-        Some(arena) => arena.clone(),
-        None => Arena::builder()
-            .bytes(sized.arena_bytes())
-            .build()
-            .map_err(crate::pool::PoolError::from)?,
-    };
-    let frames = (options.pool_bytes / page_bytes as u64) as usize;
-    let cleaning_max = 4 * crate::flush::BATCH_PAGES;
-    let failure = Arc::new(Failure::default());
-    let pool = Pool::new(arena, frames, page_bytes, cleaning_max, files, failure)?;
-    let staging: Result<Vec<Buffer>, _> = (0..Flusher::pages(frames))
-        .map(|_| pool.arena().buffer(page_bytes))
-        .collect();
-    let staging = staging.map_err(crate::pool::PoolError::from)?;
-    let core = Arc::new(Core::new(
-        engine,
-        directory.to_owned(),
-        Arc::clone(&options.names),
-        store,
-        options.direct,
-        pool,
-        log,
-    ));
-    let flusher = Flusher::new(Arc::clone(&core), staging);
-    // It ends the threads that have begun if one cannot.
-    let mut store = PageStore {
-        core: Arc::clone(&core),
-        threads: Vec::new(),
-    };
-    let flusher = store.spawn("iolane-flusher", move || flusher.run())?;
-    store.threads.push(flusher);
-    let log = store.spawn("iolane-log", move || core.log.write_ahead())?;
-    store.threads.push(log);
-    Ok(store)
 }
 
 impl PageStore {

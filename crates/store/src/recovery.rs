@@ -191,7 +191,7 @@ impl Core {
         for changes in changes.chunk_by(|(a, _), (b, _)| a == b) {
             let id = changes[0].0;
             let count = changes.len() as u64;
-            let Some(file) = self.pool.files.get(id.space) else {
+            let Some(file) = self.pool.files.get(id.space)? else {
                 report.dropped += count;
                 report.passed_over.insert(id.space);
                 continue;

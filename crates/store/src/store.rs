@@ -251,7 +251,7 @@ impl Store {
             Ok(header::kind(&page))
         })?;
         if master == Some(PageKind::Unused) {
-            if !(Backing::spaces(&pages).is_empty() && pages.unusable().is_empty()) {
+            if !Backing::spaces(&pages).is_empty() {
                 return Err(Error::Files(StoreError::Damaged {
                     path: path.to_owned(),
                     reason: "there are tables, but their catalogue is gone: restore a backup"
@@ -352,17 +352,35 @@ impl Store {
         self.system.bulk_load(table, rows, 0)
     }
 
-    /// The tables that can be used, in the order of their names.
+    /// The names of all tables, in their order, whether they can be used or not.
+    pub fn table_names(&self) -> Vec<String> {
+        self.system.catalog.names()
+    }
+
+    /// What a table is made of.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], [`Error::DamagedTable`], and those of files and
+    /// pages.
+    pub fn table(&self, name: &str) -> Result<TableSchema, Error> {
+        let table = self.system.catalog.table(&self.system.backing, name)?;
+        Ok(table.schema.clone())
+    }
+
+    /// The tables that can be used, in the order of their names. The descriptions
+    /// of those that nobody has used yet are read: see
+    /// [`table_names`](Self::table_names).
     pub fn tables(&self) -> Vec<TableSchema> {
-        let tables = self.system.catalog.all();
+        let tables = self.system.catalog.all(&self.system.backing);
         tables.iter().map(|table| table.schema.clone()).collect()
     }
 
     /// The tables that are there and cannot be used, in the order of their names:
-    /// their descriptions could not be read when the store was opened. Using one
-    /// is an [`Error::DamagedTable`]; it can be [dropped](Self::drop_table).
+    /// their descriptions cannot be read, which is tried for those that nobody has
+    /// used yet. Using one is an [`Error::DamagedTable`]; it can be
+    /// [dropped](Self::drop_table).
     pub fn damaged_tables(&self) -> Vec<DamagedTable> {
-        self.system.catalog.damaged()
+        self.system.catalog.damaged(&self.system.backing)
     }
 
     /// The tablespace of a table: what its file has, and what is in use.
@@ -370,10 +388,9 @@ impl Store {
     /// # Errors
     /// [`Error::UnknownTable`].
     pub fn table_space(&self, table: &str) -> Result<SpaceStatistics, Error> {
-        let unknown = || Error::UnknownTable(table.to_owned());
-        let space = self.system.catalog.table(table)?.space;
-        let mut all = self.system.backing.spaces().into_iter();
-        all.find(|of| of.space == space).ok_or_else(unknown)
+        let pages = &self.system.backing;
+        let space = self.system.catalog.table(pages, table)?.space;
+        Ok(pages.space_statistics(space)?)
     }
 
     /// Takes away what nobody can see any more, up to about `records` changes.

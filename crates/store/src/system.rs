@@ -4,6 +4,7 @@ use crate::backing::Backing;
 use crate::catalog::Catalog;
 use crate::ids::{Lsn, PageId};
 use crate::master::{Master, slots_max};
+use crate::space::Owner;
 use crate::txn::locks::LockTable;
 use crate::txn::{Durability, EntryLocks, Error, Purge, Views};
 use crate::undo::{Slot, Slots, read_header, tables_of};
@@ -98,7 +99,7 @@ impl<B: Backing> System<B> {
         let mut unfinished = BTreeSet::new();
         for (number, &header) in says.slots.iter().enumerate() {
             let active = read_header(&backing, header)?.active;
-            if catalog.may_need_damaged(|| tables_of(&backing, header))? {
+            if catalog.need_damaged(&backing, &tables_of(&backing, header)?)? {
                 left_alone += 1;
                 unfinished.extend((active != 0).then_some(active));
             } else {
@@ -157,12 +158,16 @@ impl<B: Backing> System<B> {
     fn drop_unknown_spaces(&self) -> Result<u32, Error> {
         let known = self.catalog.spaces();
         let mut dropped = 0;
-        let unusable = self.backing.unusable().into_iter();
-        let unusable = unusable.filter(|it| it.is_own).map(|it| it.space);
-        for space in self.backing.spaces().into_iter().chain(unusable) {
-            if !known.contains(&space) {
-                self.backing.drop_space(space)?;
-                dropped += 1;
+        for space in self.backing.spaces() {
+            if known.contains(&space) {
+                continue;
+            }
+            match self.backing.owner_of_space(space)? {
+                Owner::Store => {
+                    self.backing.drop_space(space)?;
+                    dropped += 1;
+                }
+                Owner::Unknown | Owner::Other => drop(self.backing.look_at_space(space)?),
             }
         }
         Ok(dropped)

@@ -93,7 +93,7 @@ impl<'a> UnloggedPages<'a> {
             Role::Backup => BACKUP_BYTES_MAX / core.pool.page_bytes(),
             _ => TAKEN_MAX,
         };
-        let file = files.for_role(segment.space, role);
+        let file = files.for_role(segment.space, role)?;
         let file = file.ok_or_else(|| PagesError::NoSpace {
             space: segment.space,
             reason: "there is no such tablespace".to_owned(),

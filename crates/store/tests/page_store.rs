@@ -143,7 +143,7 @@ fn pages_and_segments_that_are_given_back_are_used_again() {
         assert_eq!(used(&store), before + 250);
         // A third one by one, the rest with the segment.
         for &id in pages.iter().step_by(3) {
-            let mut mini = store.begin(&[], 0).unwrap();
+            let mut mini = store.begin(&[segment], 0).unwrap();
             mini.free(segment, id);
             mini.commit();
         }

@@ -387,7 +387,7 @@ fn a_write_that_fails_fails_the_store_and_loses_nothing() {
     assert!(running.child.wait().unwrap().success());
     let failed = running.failed();
     assert!(
-        failed.contains("pairs.ts") && failed.contains("File too large"),
+        failed.contains("pairs@1.ts") && failed.contains("File too large"),
         "{failed}"
     );
     check(&path, &running.durable(), "after a failed write");

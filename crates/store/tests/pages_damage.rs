@@ -51,7 +51,7 @@ fn a_torn_page_is_repaired_when_the_store_is_opened() {
     let directory = directory();
     let options = options();
     let (_, new) = filled(directory.path(), &options);
-    let file = directory.path().join("t.ts");
+    let file = directory.path().join("t@1.ts");
     for id in &new[10..20] {
         damage(&file, id.page);
     }
@@ -81,7 +81,7 @@ fn a_damaged_page_is_repaired_when_it_is_read() {
     let (old, new) = filled(directory.path(), &options);
     let (store, _) = open(directory.path(), &options);
     flood(&store, &old);
-    let file = directory.path().join("t.ts");
+    let file = directory.path().join("t@1.ts");
     damage(&file, new[30].page);
     assert_eq!(read(&store, new[30]).unwrap(), 1470);
     // Also by those who read ahead.
@@ -100,7 +100,7 @@ fn a_damaged_page_without_a_copy_is_named() {
     let options = options();
     let (old, _) = filled(directory.path(), &options);
     let (store, _) = open(directory.path(), &options);
-    damage(&directory.path().join("t.ts"), old[5].page);
+    damage(&directory.path().join("t@1.ts"), old[5].page);
     let free = store.statistics().pool.free;
     for ahead in [true, false] {
         if ahead {
@@ -110,7 +110,7 @@ fn a_damaged_page_without_a_copy_is_named() {
             Err(PagesError::Unreadable { page, reason }) => {
                 assert_eq!(page, old[5]);
                 assert!(
-                    reason.contains("t.ts") && reason.contains("checksum"),
+                    reason.contains("t@1.ts") && reason.contains("checksum"),
                     "{reason}"
                 );
             }
@@ -121,7 +121,7 @@ fn a_damaged_page_without_a_copy_is_named() {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
-        .open(directory.path().join("t.ts"))
+        .open(directory.path().join("t@1.ts"))
         .unwrap();
     let mut page = vec![0; PAGE as usize];
     file.read_exact_at(&mut page, u64::from(old[7].page) * PAGE)
@@ -153,7 +153,7 @@ fn files_that_are_not_of_the_store_are_refused() {
         std::fs::write(first.join(name), kept).unwrap();
         refused.unwrap_or_else(|| panic!("{name} was accepted"))
     };
-    for name in ["t.ts", "system.ts", DOUBLEWRITE_FILE, LOG_FILE] {
+    for name in ["t@1.ts", "system.ts", DOUBLEWRITE_FILE, LOG_FILE] {
         let theirs = std::fs::read(second.join(name)).unwrap();
         let refused = open_with(name, Some(&theirs));
         assert!(
@@ -169,7 +169,7 @@ fn files_that_are_not_of_the_store_are_refused() {
         );
         assert!(told, "{refused}");
         open_with(name, Some(b""));
-        if name != "t.ts" {
+        if name != "t@1.ts" {
             open_with(name, None);
         }
     }
@@ -177,14 +177,14 @@ fn files_that_are_not_of_the_store_are_refused() {
     newer[12] = 99;
     let refused = open_with(DOUBLEWRITE_FILE, Some(&newer));
     assert!(matches!(refused, StoreError::Version { found: 99, .. }));
-    let table = std::fs::read(first.join("t.ts")).unwrap();
-    let refused = open_with("t.ts", Some(&table[..table.len() - 1]));
+    let table = std::fs::read(first.join("t@1.ts")).unwrap();
+    let refused = open_with("t@1.ts", Some(&table[..table.len() - 1]));
     assert!(matches!(refused, StoreError::Truncated { .. }), "{refused}");
     // Two files with one number.
-    std::fs::copy(first.join("t.ts"), first.join("u.ts")).unwrap();
+    std::fs::copy(first.join("t@1.ts"), first.join("u@1.ts")).unwrap();
     let refused = try_open(&first, &options).err().unwrap();
     assert!(matches!(refused, StoreError::SpaceTwice { .. }));
-    std::fs::remove_file(first.join("u.ts")).unwrap();
+    std::fs::remove_file(first.join("u@1.ts")).unwrap();
     try_open(&first, &options).unwrap();
 }
 

@@ -38,7 +38,7 @@ fn threads_never_share_a_page() {
                             let at = dice.roll(mine.len() as u64) as usize;
                             let (id, value) = mine.swap_remove(at);
                             assert_eq!(read(store, id).unwrap(), value);
-                            let mut mini = store.begin(&[], 0).unwrap();
+                            let mut mini = store.begin(&[segment], 0).unwrap();
                             mini.free(segment, id);
                             mini.commit();
                         }
@@ -169,11 +169,17 @@ fn a_torn_header_is_found_by_its_name() {
     let space = store.create_space("grown").unwrap();
     store.create_space("other").unwrap();
     let segment = store.create_segment(space).unwrap();
-    let ids: Vec<PageId> = (0..70)
+    let mut ids: Vec<PageId> = (0..70)
         .map(|n| add(&store, segment, n).unwrap().0)
         .collect();
+    // The header is among the last that are written.
+    store.checkpoint().unwrap();
+    let size = store.spaces()[1].pages;
+    while store.spaces()[1].pages == size {
+        ids.push(add(&store, segment, ids.len() as u64).unwrap().0);
+    }
     store.close().unwrap();
-    let path = directory.path().join("grown.ts");
+    let path = directory.path().join("grown@1.ts");
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(&[0xff; 2000], 0).unwrap();
     let (store, report) = open(directory.path(), &options);

@@ -177,32 +177,3 @@ fn pages_that_the_log_does_not_know_are_found_and_named() {
     let store = Store::open(DIRECTORY, &options_of(&disk_with(&after))).unwrap();
     assert!(store.check().unwrap().is_clean());
 }
-
-/// Some pages of each table stay in memory. One table too many must not keep
-/// the store from being opened.
-#[test]
-fn a_table_too_many_is_refused_and_harms_nothing() {
-    let arena = arena();
-    let disk = SimulatedDisk::builder().build().unwrap();
-    let options = options(&disk, &arena);
-    let store = Store::create(DIRECTORY, &options).unwrap();
-    let mut tables = 0;
-    let refused = loop {
-        match store.create_table(&schema_of(&format!("t{tables}"))) {
-            Ok(()) => tables += 1,
-            Err(error) => break error,
-        }
-        assert!(tables < 64, "more than the pool has pages for");
-    };
-    assert!(
-        refused.to_string().contains("pool of 64 pages"),
-        "{refused}"
-    );
-    store.close().unwrap();
-    let store = Store::open(DIRECTORY, &options).unwrap();
-    assert_eq!(store.tables().len(), tables);
-    assert!(store.check().unwrap().is_clean());
-    // One less, and another has room.
-    store.drop_table("t0").unwrap();
-    store.create_table(&schema_of("another")).unwrap();
-}

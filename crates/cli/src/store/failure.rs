@@ -15,6 +15,9 @@ const CHECK: &str = "iolane store check DIR says what is damaged. A backup or a 
 const DAMAGED_TABLE: &str = "iolane store check DIR names the damaged tables; iolane store dump DIR --skip-damaged prints all \
      others, and iolane store drop DIR TABLE drops one, so that it can be made and loaded again.";
 
+/// Names of tables that are told when there is none of a name: a store may have thousands.
+const NAMES_TOLD: usize = 20;
+
 /// An error of a store.
 pub fn failure(error: &Error) -> Failure {
     match error {
@@ -141,20 +144,21 @@ fn pages(error: &PagesError) -> Failure {
 /// # Errors
 /// There is none, and says which there are; or it is damaged.
 pub fn find_table(store: &Store, name: &str) -> Result<TableSchema, Failure> {
-    let mut damaged = store.damaged_tables().into_iter();
-    if let Some(table) = damaged.find(|table| table.name == name) {
-        return Err(failure(&table.into()));
+    match store.table(name) {
+        Err(Error::UnknownTable(_)) => {}
+        found => return found.map_err(|error| failure(&error)),
     }
-    let tables = store.tables();
-    let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
-    let remedy = if names.is_empty() {
-        "The store has no tables; iolane store create --add makes one.".to_owned()
-    } else {
-        format!("Its tables: {}.", names.join(", "))
+    let names = store.table_names();
+    let told = names[..names.len().min(NAMES_TOLD)].join(", ");
+    let remedy = match names.len().saturating_sub(NAMES_TOLD) {
+        0 if names.is_empty() => {
+            "The store has no tables; iolane store create --add makes one.".to_owned()
+        }
+        0 => format!("Its tables: {told}."),
+        more => format!("Its tables: {told} and {more} more."),
     };
-    tables
-        .iter()
-        .find(|table| table.name == name)
-        .cloned()
-        .ok_or_else(|| Failure::usage(format!("there is no table {name:?}"), remedy))
+    Err(Failure::usage(
+        format!("there is no table {name:?}"),
+        remedy,
+    ))
 }

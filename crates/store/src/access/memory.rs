@@ -398,6 +398,8 @@ impl MiniTransaction for MemoryMini<'_> {
     }
 
     fn free(&mut self, segment: SegmentId, id: PageId) {
+        let is_told = self.reserved.iter().any(|(of, _)| *of == segment);
+        assert!(is_told, "begin was not told that pages of it are freed");
         let owner = self.pages.space.lock().owners.remove(&id.page);
         assert_eq!(owner, Some(segment), "{id} is not that segment's");
         self.freed.push(id);

@@ -34,6 +34,8 @@ pub(crate) const BATCH_PAGES: usize = 128;
 /// Batches that may be under way. A batch is written, synced, written, synced:
 /// with one in each of the four the disk always has pages to write.
 pub(crate) const SLOTS: usize = 4;
+/// Files that stay open until what was restored in them is synced.
+const TOUCHED_MAX: usize = 64;
 /// Format of this file.
 const VERSION: u32 = 2;
 /// The one before it had two slots, and did not say so.
@@ -286,7 +288,7 @@ impl Doublewrite {
         &self,
         checkpoint: Lsn,
         newest: Lsn,
-        file: impl Fn(u32) -> Option<File>,
+        file: impl Fn(u32) -> Result<Option<File>, StoreError>,
     ) -> Result<u64, StoreError> {
         let mut copies: Vec<PageId> = {
             let state = self.state.lock();
@@ -307,7 +309,7 @@ impl Doublewrite {
         let mut copy = Buffer::new(self.page_bytes);
         let mut place = Buffer::new(self.page_bytes);
         for id in copies {
-            let Some(file) = file(id.space) else {
+            let Some(file) = file(id.space)? else {
                 continue;
             };
             if !self.copy(id, &mut copy)? {
@@ -335,12 +337,13 @@ impl Doublewrite {
             file.write_at(&copy, offset, Level::Foreground)?;
             restored += u64::from(!in_place);
             if touched.last().is_none_or(|last| last.path() != file.path()) {
+                if touched.len() == TOUCHED_MAX {
+                    sync_all(&mut touched)?;
+                }
                 touched.push(file);
             }
         }
-        for file in touched {
-            file.sync_data(Level::Foreground)?;
-        }
+        sync_all(&mut touched)?;
         Ok(restored)
     }
 
@@ -384,6 +387,12 @@ impl Doublewrite {
         }
         Ok(false)
     }
+}
+
+fn sync_all(files: &mut Vec<File>) -> Result<(), Error> {
+    files
+        .drain(..)
+        .try_for_each(|file| file.sync_data(Level::Foreground).map(drop))
 }
 
 impl Slot {

@@ -50,10 +50,12 @@ pub(crate) use pace::DIRTY_RAISED;
 use crate::core::Core;
 use crate::ids::Lsn;
 use crate::policy::Preflush;
+use crate::pool::Pool;
 use checkpoint::Wanted;
 use iolane::{Buffer, Level, RateUnit, Snapshot};
 use pace::{Haste, Order, Pace, Situation};
 use pipeline::{Load, Pipeline};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,6 +66,8 @@ const TICK: Duration = Duration::from_millis(50);
 const CHECKPOINT_GAIN: f64 = 1.0 / 16.0;
 /// ... and not while the log is as empty as this.
 const CHECKPOINT_PRESSURE: f64 = 0.125;
+/// Files that the pages of a batch may be of: they stay open until it is durable.
+const FILES_MAX: usize = 32;
 /// Frames evicted ahead of need in one go, and how often: the search may go
 /// through all frames, and whoever needs one looks for himself.
 const REFILL: usize = 256;
@@ -233,7 +237,7 @@ impl Flusher {
         if !pool.dirty.has_before(missing, line) {
             return None;
         }
-        let mut frames = Vec::new();
+        let mut batch = Gathered::default();
         if order.cleaning {
             // Of these there may always be more: who waits for a checkpoint has
             // a share of each batch.
@@ -241,20 +245,27 @@ impl Flusher {
                 Some(_) => order.pages.div_ceil(2),
                 None => order.pages,
             };
-            let found = pool.take_cleaning(most);
-            let (dirty, clean) = found
-                .into_iter()
-                .partition::<Vec<u32>, _>(|&frame| pool.dirty.take(pool.frames(), frame));
-            pool.cleaned(&clean);
-            frames = dirty;
+            batch.fill(pool, most, |most| {
+                let found = pool.take_cleaning(most);
+                let looked_at = found.len();
+                let (dirty, clean) = found
+                    .into_iter()
+                    .partition::<Vec<u32>, _>(|&frame| pool.dirty.take(pool.frames(), frame));
+                pool.cleaned(&clean);
+                (looked_at, dirty)
+            });
         }
-        let cleaning = frames.len();
-        let room = order.pages - cleaning;
-        frames.extend(pool.dirty.take_oldest(pool.frames(), room, line));
+        let cleaning = batch.frames.len();
+        let counted = |frames: Vec<u32>| (frames.len(), frames);
+        batch.fill(pool, order.pages, |most| {
+            counted(pool.dirty.take_oldest(pool.frames(), most, line))
+        });
         if order.passed {
-            let room = order.pages - frames.len();
-            frames.extend(pool.dirty.take_passed(pool.frames(), room));
+            batch.fill(pool, order.pages, |most| {
+                counted(pool.dirty.take_passed(pool.frames(), most))
+            });
         }
+        let frames = batch.frames;
         if frames.is_empty() {
             return None;
         }
@@ -300,6 +311,42 @@ impl Flusher {
             core.asked.look_again();
         }
         Ok(())
+    }
+}
+
+/// Pages for a batch, and of whose files they are.
+#[derive(Default)]
+struct Gathered {
+    frames: Vec<u32>,
+    spaces: BTreeSet<u32>,
+}
+
+impl Gathered {
+    /// Takes more, until there are `pages` or they may be of too many files.
+    /// `more` takes up to as many as it is told, and says at how many it has
+    /// looked.
+    fn fill(
+        &mut self,
+        pool: &Pool,
+        pages: usize,
+        mut more: impl FnMut(usize) -> (usize, Vec<u32>),
+    ) {
+        let mut left = pages.saturating_sub(self.frames.len());
+        loop {
+            // Each may be of another file.
+            let most = left.min(FILES_MAX - self.spaces.len());
+            if most == 0 {
+                return;
+            }
+            let (looked_at, found) = more(most);
+            if looked_at == 0 {
+                return;
+            }
+            left -= looked_at;
+            let spaces = found.iter().map(|&it| pool.frames()[it as usize].page());
+            self.spaces.extend(spaces.map(|page| page.space));
+            self.frames.extend(found);
+        }
     }
 }
 

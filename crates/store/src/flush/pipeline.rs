@@ -11,6 +11,7 @@ use super::pace::Haste;
 use super::syncs::{Synced, Syncs, Target};
 use super::{SLOTS, TICK};
 use crate::core::Core;
+use crate::error::StoreError;
 use crate::files::PageFiles;
 use crate::ids::{Lsn, PageId};
 use crate::page::header;
@@ -199,7 +200,7 @@ impl Pipeline {
         begun.map_err(|error| error.to_string())
     }
 
-    fn submit(&mut self, load: Load, batch: Vec<(Item, Buffer)>) -> Result<(), Error> {
+    fn submit(&mut self, load: Load, batch: Vec<(Item, Buffer)>) -> Result<(), StoreError> {
         let core = Arc::clone(&self.core);
         let files = &core.pool.files;
         let (pages, buffers): (Vec<Item>, Vec<Buffer>) = batch.into_iter().unzip();
@@ -261,7 +262,7 @@ impl Pipeline {
 
     /// Takes every batch as far as it goes without waiting. Returns whether any
     /// got further.
-    pub(super) fn advance(&mut self) -> Result<bool, Error> {
+    pub(super) fn advance(&mut self) -> Result<bool, StoreError> {
         let waker = self.waker.clone();
         let mut context = Context::from_waker(&waker);
         let written = self.advance_writes(&mut context)?;
@@ -275,7 +276,7 @@ impl Pipeline {
         Ok(written || !synced.is_empty() || begun)
     }
 
-    fn advance_writes(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
+    fn advance_writes(&mut self, context: &mut Context<'_>) -> Result<bool, StoreError> {
         let mut advanced = false;
         for flight in &mut self.flights {
             let (writes, files) = match &mut flight.phase {
@@ -303,7 +304,7 @@ impl Pipeline {
     }
 
     /// A sync is over, for all batches that it covers.
-    fn synced(&mut self, over: &Synced) -> Result<(), Error> {
+    fn synced(&mut self, over: &Synced) -> Result<(), StoreError> {
         let core = Arc::clone(&self.core);
         let covered = |flight: &&mut Flight| over.batches.contains(&flight.number);
         for flight in self.flights.iter_mut().filter(covered) {
@@ -348,7 +349,7 @@ impl Pipeline {
     }
 
     /// Syncs what waits for it. Returns whether it began any.
-    fn begin_syncs(&mut self) -> Result<bool, Error> {
+    fn begin_syncs(&mut self) -> Result<bool, StoreError> {
         let mut begun = false;
         self.syncs.due = None;
         let core = Arc::clone(&self.core);
@@ -440,7 +441,12 @@ impl Flight {
     }
 
     /// Writes the pages to the area, their list from `head`.
-    fn copy(&mut self, files: &PageFiles, buffers: Vec<Buffer>, head: Buffer) -> Result<(), Error> {
+    fn copy(
+        &mut self,
+        files: &PageFiles,
+        buffers: Vec<Buffer>,
+        head: Buffer,
+    ) -> Result<(), StoreError> {
         let area = &files.doublewrite;
         let ticket = files.in_place.begin(self.ids(), || area.begin());
         let ticket = ticket.expect("the caller has asked for room");
@@ -457,19 +463,25 @@ impl Flight {
         files: &PageFiles,
         buffers: Vec<Buffer>,
         staging: &mut Vec<Buffer>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let mut pending = Vec::with_capacity(buffers.len());
         let mut touched: Vec<(u32, File)> = Vec::new();
         let mut buffers = buffers.into_iter();
         for items in self.pages.chunk_by(|a, b| a.id.space == b.id.space) {
             let space = items[0].id.space;
             let taken = buffers.by_ref().take(items.len());
-            let leaving = files.to_place(space, Role::Preflush);
-            let aged = files.to_place(space, Role::Checkpoint);
-            let (Some(leaving), Some(aged)) = (leaving, aged) else {
+            let file = |role| files.to_place(space, role);
+            let (leaving, aged) = match (file(Role::Preflush), file(Role::Checkpoint)) {
+                (Ok(Some(leaving)), Ok(Some(aged))) => (leaving, aged),
+                (Err(error), _) | (_, Err(error)) => {
+                    self.phase = Phase::Placing(Writes::new(pending), touched);
+                    return Err(error);
+                }
                 // Dropped meanwhile.
-                staging.extend(taken);
-                continue;
+                _ => {
+                    staging.extend(taken);
+                    continue;
+                }
             };
             let writes = items.iter().zip(taken).map(|(item, buffer)| {
                 let file = match item.role {
@@ -483,7 +495,7 @@ impl Flight {
                 Err(error) => {
                     // For whoever waits for what is under way at the end.
                     self.phase = Phase::Placing(Writes::new(pending), touched);
-                    return Err(error);
+                    return Err(error.into());
                 }
             }
             touched.push((space, aged));

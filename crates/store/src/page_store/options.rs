@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// Smallest and largest page.
 pub(super) const PAGE_BYTES: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
+/// A process has 1024 descriptors unless it asks for more, and other uses for them.
+const FILES_MAX_DEFAULT: usize = 256;
 /// Mini-transactions of this many new pages, four at a time, must fit the log.
 const LOG_NEW_PAGES: usize = 32;
 
@@ -23,6 +25,10 @@ pub struct PageStoreOptions {
     pub pool_bytes: u64,
     /// Bytes of the redo log, when it is made.
     pub log_bytes: u64,
+    /// Tablespaces' files that are kept open, at least 2; others are opened when
+    /// their pages are needed. Beside these are open: those of pages that are
+    /// being read or written, 128 for writing and one for each thread that reads.
+    pub files_max: usize,
     /// Are tablespaces read and written past the page cache?
     pub direct: bool,
     /// Memory for the pool, of at least [`arena_bytes`](Self::arena_bytes);
@@ -42,6 +48,7 @@ impl Default for PageStoreOptions {
             page_bytes: PAGE_BYTES_DEFAULT,
             pool_bytes: 128 << 20,
             log_bytes: 64 << 20,
+            files_max: FILES_MAX_DEFAULT,
             direct: true,
             arena: None,
             torn_pages: TornPages::default(),

@@ -76,7 +76,7 @@ impl Pool {
         mut holder: Option<&mut VecDeque<Awaited>>,
         begun: &mut Begun,
     ) -> usize {
-        let Some(file) = self.files.for_role(ids[0].space, role) else {
+        let Ok(Some(file)) = self.files.for_role(ids[0].space, role) else {
             // Whoever comes for them is told.
             return ids.len();
         };

@@ -113,9 +113,9 @@ impl Pool {
         role: Role,
     ) -> Result<(), PagesError> {
         let mut buffer = self.lend_buffer(reading.frame);
-        let Some(file) = self.files.for_role(id.space, role) else {
-            let error = no_such_space(id);
-            return self.failed(id, reading, buffer, error);
+        let file = match self.files.for_page(id, role) {
+            Ok(file) => file,
+            Err(error) => return self.failed(id, reading, buffer, error),
         };
         if self.files.policy.random {
             let is_near = |page| matches!(self.table.get(page), Some(Entry::Resident(_)));
@@ -134,15 +134,13 @@ impl Pool {
         mut completion: Completion<Buffer>,
     ) -> Result<(), PagesError> {
         count(&self.counters.reads);
-        let verdict = match self.files.get(id.space) {
-            None => Err(no_such_space(id)),
-            Some(file) => self
-                .files
-                .verify(id, &file, &mut completion, || {
-                    self.table.is_reading(id, reading)
-                })
-                .map_err(|reason| PagesError::Unreadable { page: id, reason }),
+        let verdict = if self.files.spaces.has(id.space) {
+            self.files
+                .verify(id, &mut completion, || self.table.is_reading(id, reading))
+        } else {
+            Err(format!("there is no tablespace {}", id.space))
         };
+        let verdict = verdict.map_err(|reason| PagesError::Unreadable { page: id, reason });
         if let Err(error) = verdict {
             return self.failed(id, reading, completion.buffer, error);
         }
@@ -177,12 +175,5 @@ impl Pool {
         self.admit(id, reading, Leaves::InTurn);
         reading.end(Err(error.clone()));
         Err(error)
-    }
-}
-
-fn no_such_space(id: PageId) -> PagesError {
-    PagesError::Unreadable {
-        page: id,
-        reason: format!("there is no tablespace {}", id.space),
     }
 }

@@ -402,7 +402,7 @@ impl Pool {
         }
     }
 
-    /// Keeps the page of a frame in memory for good. The caller holds its
+    /// Keeps the page of a frame in memory until it is [unpinned](Self::unpin). The caller holds its
     /// latch.
     pub(crate) fn pin_frame(&self, frame: u32) {
         if !self.frames[frame as usize].set(PINNED) {
@@ -410,14 +410,30 @@ impl Pool {
         }
     }
 
-    /// Reads a page and keeps it in memory for good.
-    pub(crate) fn load_pinned(&self, id: PageId) -> Result<SharedPage<'_>, PagesError> {
+    /// Reads a page and latches it.
+    pub(crate) fn load_shared(&self, id: PageId) -> Result<SharedPage<'_>, PagesError> {
         loop {
             self.load(id)?;
-            let found = self.resident(id, |it| it.try_read_for(PATIENCE), |it| it.id);
-            if let Ok((frame, slot)) = found {
-                self.pin_frame(frame);
-                return Ok(SharedPage { frame, slot });
+            if let Ok(page) = self.shared(id) {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// The same, and keeps it in memory until it is unpinned.
+    pub(crate) fn load_pinned(&self, id: PageId) -> Result<SharedPage<'_>, PagesError> {
+        let page = self.load_shared(id)?;
+        self.pin_frame(page.frame);
+        Ok(page)
+    }
+
+    /// Pages that were pinned leave memory as all others.
+    pub(crate) fn unpin(&self, pages: impl IntoIterator<Item = PageId>) {
+        for id in pages {
+            if let Some(Entry::Resident(frame)) = self.table.get(id)
+                && self.frames[frame as usize].clear(PINNED)
+            {
+                self.supply.pinned.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }

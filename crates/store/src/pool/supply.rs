@@ -40,7 +40,7 @@ const PATIENCE_BEHIND: Duration = Duration::from_millis(100);
 const CHANGE_WAIT_MAX: Duration = Duration::from_secs(1);
 const READ_WAIT_MAX: Duration = Duration::from_millis(100);
 const BEHIND_LOOK: Duration = Duration::from_millis(1);
-/// Share of the pool that pages pinned for good may take.
+/// Share of the pool that pinned pages may take.
 const PINNED_SHARE: usize = 4;
 
 pub(super) struct Supply {
@@ -116,10 +116,14 @@ impl Pool {
         self.supply.free() < self.supply.low
     }
 
-    /// Can so many more pages be pinned for good?
+    /// Pages that are pinned.
+    pub(crate) fn pinned(&self) -> usize {
+        self.supply.pinned.load(Ordering::Relaxed)
+    }
+
+    /// Can so many more pages be pinned?
     pub(crate) fn may_pin(&self, pages: usize) -> bool {
-        let pinned = self.supply.pinned.load(Ordering::Relaxed);
-        pinned + pages <= self.frames.len() / PINNED_SHARE
+        self.pinned() + pages <= self.frames.len() / PINNED_SHARE
     }
 
     /// Most frames that one mini-transaction can take at once.

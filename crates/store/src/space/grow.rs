@@ -45,7 +45,7 @@ impl Space {
         let map = self.map.lock();
         SpaceStatistics {
             space: self.id,
-            name: self.name.clone(),
+            name: self.name.to_string(),
             pages: u64::from(map.size_pages()),
             used: map.used_pages(),
         }
@@ -131,26 +131,29 @@ impl Core {
             return Ok(());
         }
         let bytes_max = GROW_BYTES_MAX / self.pool.page_bytes() as u64;
-        let wanted = wanted
-            .min(bytes_max as u32)
-            .clamp(EXTENT_PAGES, (PAGES_MAX - size).max(EXTENT_PAGES));
         if size >= PAGES_MAX {
             return Err(self.no_room(space, "the file has as many pages as can be numbered"));
         }
-        let mut target = size + wanted;
+        let least = next_size(size);
+        let mut target = match wanted.min(bytes_max as u32) {
+            wanted if wanted < EXTENT_PAGES => least,
+            wanted => (size.next_multiple_of(EXTENT_PAGES))
+                .saturating_add(wanted)
+                .min(PAGES_MAX),
+        };
         if let Err(first) = self.extend(&space.path, target) {
             self.fail_if_unsynced(&first)?;
-            target = size + EXTENT_PAGES;
-            if wanted == EXTENT_PAGES {
+            if target == least {
                 return Err(self.no_room(space, &first.to_string()));
             }
+            target = least;
             if let Err(second) = self.extend(&space.path, target) {
                 self.fail_if_unsynced(&second)?;
                 return Err(self.no_room(space, &first.to_string()));
             }
         }
         self.record_growth(space, size, target)?;
-        space.map.lock().grow((target - size) / EXTENT_PAGES);
+        space.map.lock().grow(target);
         Ok(())
     }
 
@@ -184,11 +187,7 @@ impl Core {
     /// Logs that a file has grown, with an extents page for each new group.
     fn record_growth(&self, space: &Space, from: u32, to: u32) -> Result<(), PagesError> {
         let groups = from.div_ceil(GROUP_PAGES)..to.div_ceil(GROUP_PAGES);
-        if !self.pool.may_pin(groups.len()) {
-            let reason = "the pages that say which are free take a quarter of the pool: make \
-                          the pool larger";
-            return Err(self.no_room(space, reason));
-        }
+        self.make_room_for_maps(space.id, groups.len())?;
         let mut mini = self.begin_plain(groups.len())?;
         let head = PageId::new(space.id, HEADER_PAGE);
         mini.exclusive(head).expect("space pages stay in memory");
@@ -218,6 +217,15 @@ impl Core {
         }
         mini.commit();
         Ok(())
+    }
+}
+
+/// The least that a file of `size` pages can grow to: twice as many as long as
+/// that is less than an extent, then one extent more.
+fn next_size(size: u32) -> u32 {
+    match size < EXTENT_PAGES {
+        true => (2 * size).min(EXTENT_PAGES),
+        false => size + EXTENT_PAGES,
     }
 }
 

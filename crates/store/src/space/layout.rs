@@ -5,7 +5,13 @@ use crate::page::Op;
 use crate::page::header::{self, PageKind, get_u32, get_u64};
 
 /// Format of tablespaces.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// The one before it: files of whole extents, without their numbers in their
+/// names. They are used as they are.
+pub(crate) const VERSION_OF_EXTENTS: u32 = 1;
+/// Pages of a new tablespace: its own three, and those of a table with up to three
+/// indexes.
+pub(crate) const FIRST_PAGES: u32 = 8;
 /// First bytes of the header page's body.
 pub(crate) const MAGIC: [u8; 8] = *b"ioltable";
 /// Page of the header.

@@ -7,14 +7,17 @@
 //! to two.
 
 use super::layout::{
-    Extent, FRAGMENTS_MAX, GROUP_EXTENTS, OWNER_NONE, OWNER_SHARED, bit, owner_of,
+    EXTENT_PLACE, Extent, FRAGMENTS_MAX, GROUP_EXTENTS, GROUP_PAGES, HEADER_PAGE, OWNER_NONE,
+    OWNER_SHARED, bit, owner_of,
 };
 use crate::ids::EXTENT_PAGES;
 use std::collections::BTreeSet;
 
 /// The map of one tablespace.
 pub(crate) struct SpaceMap {
+    /// The last one may be shorter than an extent, if it is the first.
     extents: Vec<Extent>,
+    size_pages: u32,
     free: BTreeSet<u32>,
     shared_with_room: BTreeSet<u32>,
     segments: Vec<Option<Segment>>,
@@ -33,13 +36,14 @@ struct Segment {
 }
 
 impl SpaceMap {
-    /// A map of `extents`; `segments` tells of each number how many fragments
+    /// A map of `extents` of a file of `size_pages`; `segments` tells of each number how many fragments
     /// it has, `None` for those not in use.
     ///
     /// # Errors
     /// An extent of a segment that does not exist.
     pub(crate) fn new(
         extents: Vec<Extent>,
+        size_pages: u32,
         segments: Vec<Option<usize>>,
         segment_pages: Vec<u32>,
     ) -> Result<SpaceMap, String> {
@@ -51,6 +55,7 @@ impl SpaceMap {
         });
         let mut map = SpaceMap {
             extents: Vec::new(),
+            size_pages,
             free: BTreeSet::new(),
             shared_with_room: BTreeSet::new(),
             segments: segments.collect(),
@@ -76,17 +81,38 @@ impl SpaceMap {
     }
 
     pub(crate) fn size_pages(&self) -> u32 {
-        self.extents.len() as u32 * EXTENT_PAGES
+        self.size_pages
+    }
+
+    /// The pages that record what the map says.
+    pub(crate) fn own_pages(&self) -> impl Iterator<Item = u32> + '_ {
+        let groups = 0..self.size_pages.div_ceil(GROUP_PAGES);
+        let extents = groups.map(|group| group * GROUP_PAGES + EXTENT_PLACE);
+        let others = std::iter::once(HEADER_PAGE).chain(extents);
+        others.chain(self.segment_pages.iter().copied())
+    }
+
+    /// Those of an extent's pages that the file does not have.
+    fn beyond(&self, number: u32) -> u64 {
+        let pages = self.size_pages - number * EXTENT_PAGES;
+        match pages < EXTENT_PAGES {
+            true => u64::MAX << pages,
+            false => 0,
+        }
     }
 
     pub(crate) fn extent(&self, page: u32) -> Option<Extent> {
         self.extents.get((page / EXTENT_PAGES) as usize).copied()
     }
 
-    /// The file has grown by `count` extents. The first of each group is
+    /// The file has grown to `size_pages`. The first extent of each group is
     /// shared, as it has the group's extents page.
-    pub(crate) fn grow(&mut self, count: u32) {
-        for _ in 0..count {
+    pub(crate) fn grow(&mut self, size_pages: u32) {
+        self.size_pages = size_pages;
+        if let Some(last) = self.extents.len().checked_sub(1) {
+            self.index(last as u32);
+        }
+        while (self.extents.len() as u32) < size_pages.div_ceil(EXTENT_PAGES) {
             let number = self.extents.len() as u32;
             self.extents.push(Extent::of_new(number));
             self.index(number);
@@ -96,7 +122,7 @@ impl SpaceMap {
     /// Puts an extent into the set in which it is to be found.
     fn index(&mut self, number: u32) {
         let extent = self.extents[number as usize];
-        let has_room = extent.used != u64::MAX;
+        let has_room = extent.used | self.beyond(number) != u64::MAX;
         match extent.owner {
             OWNER_NONE => {
                 self.free.insert(number);
@@ -178,8 +204,9 @@ impl SpaceMap {
 
     /// Takes a free page of an extent, at `from` or behind it if there is one.
     fn take_in(&mut self, number: u32, from: u32) -> u32 {
+        let beyond = self.beyond(number);
         let extent = &mut self.extents[number as usize];
-        let free = !extent.used;
+        let free = !(extent.used | beyond);
         let behind = free & (u64::MAX << from);
         let chosen = if behind != 0 { behind } else { free }.trailing_zeros();
         assert!(chosen < EXTENT_PAGES, "a page of a full extent");
@@ -289,8 +316,8 @@ mod tests {
     use std::collections::HashMap;
 
     fn empty(extents: u32) -> SpaceMap {
-        let mut map = SpaceMap::new(Vec::new(), vec![Some(0), Some(0)], vec![2]).unwrap();
-        map.grow(extents);
+        let mut map = SpaceMap::new(Vec::new(), 0, vec![Some(0), Some(0)], vec![2]).unwrap();
+        map.grow(extents * EXTENT_PAGES);
         map
     }
 
@@ -312,6 +339,26 @@ mod tests {
         assert!(map.pages_of(0).len() == 2 && map.pages_of(1).is_empty());
     }
 
+    /// A new file has less than an extent.
+    #[test]
+    fn no_page_behind_the_end_is_given() {
+        let first = Extent {
+            owner: OWNER_SHARED,
+            used: 0b111,
+        };
+        let mut map = SpaceMap::new(vec![first], 8, vec![Some(0), Some(0)], vec![2]).unwrap();
+        let mut taken: Vec<u32> = std::iter::from_fn(|| map.take(0, Some(3))).collect();
+        assert_eq!(taken, [3, 4, 5, 6, 7]);
+        map.grow(16);
+        taken.extend(std::iter::from_fn(|| map.take(1, None)));
+        assert_eq!(taken.last(), Some(&15));
+        assert_eq!((map.used_pages(), map.size_pages()), (16, 16));
+        map.grow(3 * EXTENT_PAGES);
+        assert_eq!(map.take(0, None), Some(16));
+        map.give(Some(1), 15);
+        assert_eq!(map.take(1, None), Some(15));
+    }
+
     #[test]
     fn a_hint_is_followed_where_there_is_room() {
         let mut map = empty(3);
@@ -328,7 +375,7 @@ mod tests {
     #[test]
     fn an_extent_of_nobody_is_refused() {
         let extent = Extent { owner: 6, used: 1 };
-        let refused = SpaceMap::new(vec![extent], vec![None; 9], vec![2]).err();
+        let refused = SpaceMap::new(vec![extent], EXTENT_PAGES, vec![None; 9], vec![2]).err();
         assert!(refused.unwrap().contains("segment 5"));
     }
 

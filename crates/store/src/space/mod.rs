@@ -6,30 +6,36 @@
 //! | `map` | which pages are free, in memory |
 //! | `grow` | taking pages, making files longer |
 //! | `segments` | making and dropping segments |
-//! | `files` | making, opening and dropping tablespaces |
+//! | `files` | making and dropping tablespaces |
+//! | `find` | which there are, and whether a file is what it should be |
+//! | `maps` | which of them have their maps in memory |
 
 mod files;
+mod find;
 mod grow;
 pub(crate) mod layout;
 mod map;
+mod maps;
 mod segments;
 
-pub(crate) use files::{
-    SYSTEM_NAME, SYSTEM_SPACE, create_file, find_files, new_header, space_file, sync_directory,
-};
+pub(crate) use files::{SYSTEM_NAME, SYSTEM_SPACE, create_file, new_header, sync_directory};
+pub(crate) use find::{Finder, Judge, is_not_its, space_file};
 pub use grow::SpaceStatistics;
+pub use maps::SpaceState;
 
 use map::SpaceMap;
-use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use maps::Loaded;
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-/// One open tablespace.
+/// A tablespace whose map is in memory.
 pub(crate) struct Space {
     pub(crate) id: u32,
-    pub(crate) name: String,
-    pub(crate) path: PathBuf,
+    pub(crate) name: Arc<str>,
+    pub(crate) path: Arc<Path>,
     pub(crate) map: Mutex<SpaceMap>,
     /// Held while the file grows or segments come and go. Its holder waits for
     /// I/O; nobody waits for it while holding a latch.
@@ -37,7 +43,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    fn new(id: u32, name: String, path: PathBuf, map: SpaceMap) -> Space {
+    fn new(id: u32, name: Arc<str>, path: Arc<Path>, map: SpaceMap) -> Space {
         Space {
             id,
             name,
@@ -48,41 +54,37 @@ impl Space {
     }
 }
 
-/// A tablespace whose own pages are damaged.
+/// Whose a file is that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// This store's: its first page says so.
+    Store,
+    /// Nobody knows.
+    Unknown,
+    /// Another store's, or a newer program's: it is not to be removed.
+    Other,
+}
+
+/// A tablespace that cannot be used.
 #[derive(Clone, Debug)]
 pub struct Unusable {
     pub(crate) space: u32,
-    path: PathBuf,
     /// What is wrong.
     pub(crate) reason: String,
-    /// Is its file known to be this store's?
-    pub(crate) is_own: bool,
+    pub(crate) owner: Owner,
 }
 
-/// All open tablespaces.
+/// All tablespaces.
 #[derive(Default)]
 pub(crate) struct Spaces {
-    all: RwLock<HashMap<u32, Arc<Space>>>,
-    /// Those that could not be opened.
+    maps: RwLock<HashMap<u32, Loaded>>,
+    /// Counts the maps that were made.
+    clock: AtomicU64,
+    /// Those whose maps are being made, and who waits for one.
+    loading: Mutex<HashSet<u32>>,
+    loaded: Condvar,
+    /// Those that were looked at and cannot be used.
     pub(crate) unusable: Mutex<BTreeMap<u32, Unusable>>,
     /// Held while tablespaces come and go.
     making: Mutex<()>,
-}
-
-impl Spaces {
-    pub(crate) fn get(&self, id: u32) -> Option<Arc<Space>> {
-        self.all.read().get(&id).cloned()
-    }
-
-    pub(crate) fn all(&self) -> Vec<Arc<Space>> {
-        self.all.read().values().cloned().collect()
-    }
-
-    fn add(&self, space: Space) {
-        self.all.write().insert(space.id, Arc::new(space));
-    }
-
-    fn remove(&self, id: u32) -> Option<Arc<Space>> {
-        self.all.write().remove(&id)
-    }
 }

@@ -44,6 +44,9 @@ impl Core {
             let index = number / layout::segments_per_page(page_bytes);
             (number, map.segment_pages.get(index as usize).copied())
         };
+        if table.is_none() {
+            self.make_room_for_maps(space.id, 1)?;
+        }
         let mut mini = self.begin_plain(1)?;
         let table = match table {
             Some(table) => table,
@@ -71,8 +74,7 @@ impl Core {
         let (table, index) = {
             let mut map = space.map.lock();
             let count = map.segment_pages.len();
-            let full = count >= layout::segment_pages_max(self.pool.page_bytes());
-            if full || !self.pool.may_pin(1) {
+            if count >= layout::segment_pages_max(self.pool.page_bytes()) {
                 return Err(PagesError::NoSpace {
                     space: space.id,
                     reason: "its table of segments can have no more pages".to_owned(),
@@ -159,9 +161,10 @@ impl Core {
         Ok(())
     }
 
-    /// The pages of a segment, ascending. No mini-transaction is running.
+    /// The pages of a segment, ascending; none of a tablespace that cannot be
+    /// used. No mini-transaction is running.
     pub(crate) fn pages_of(&self, segment: SegmentId) -> Vec<u32> {
-        let Some(space) = self.spaces.get(segment.space) else {
+        let Ok(space) = self.space(segment.space) else {
             return Vec::new();
         };
         let page_bytes = self.pool.page_bytes();

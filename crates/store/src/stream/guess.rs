@@ -116,7 +116,7 @@ impl ReadAhead<'_> {
     /// Reads the extents that guesses have named. The caller holds no latch.
     pub(crate) fn guess(&self) {
         for extent in self.0.pool.guesses.take() {
-            let Some(space) = self.0.spaces.get(extent.space) else {
+            let Ok(space) = self.0.space(extent.space) else {
                 continue;
             };
             let Some(found) = space.map.lock().extent(extent.page) else {

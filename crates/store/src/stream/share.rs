@@ -109,7 +109,7 @@ impl Streams {
             _ => FRAMES_SHARE,
         };
         let frames = pool.frames().len() / share;
-        let file = space.and_then(|space| pool.files.get(space));
+        let file = space.and_then(|space| pool.files.spaces.opened(space));
         let window = file.map_or(0.0, |file| file.device().snapshot().window.transfers);
         (frames.min(outstanding(window as usize, pace)) / running).max(1)
     }

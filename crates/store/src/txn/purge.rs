@@ -347,7 +347,7 @@ impl<B: Backing> System<B> {
     fn move_head(&self, eaten: &mut Eaten) -> Result<(), Error> {
         let segment = self.slots.segment();
         let _changing = self.gate.read();
-        in_mini(&self.backing, &[], 0, |mini| {
+        in_mini(&self.backing, &[segment], 0, |mini| {
             mini.exclusive(eaten.header)?;
             let bytes = &eaten.head.encode();
             let offset = HEAD_AT;

@@ -136,7 +136,8 @@ impl<'s, B: Backing> Transaction<'s, B> {
         if let Some(index) = found {
             return Ok(index);
         }
-        self.tables.push(self.system.catalog.table(name)?);
+        let table = self.system.catalog.table(&self.system.backing, name)?;
+        self.tables.push(table);
         Ok(self.tables.len() - 1)
     }
 

@@ -182,7 +182,7 @@ fn a_page_that_stands_in_a_cache_is_written_again() {
 
     let area = opened(&engine, directory);
     let restored = area.restore(Lsn(200), Lsn(1000), |number| {
-        (number == PAGE.space).then(|| space.clone())
+        Ok((number == PAGE.space).then(|| space.clone()))
     });
     // It was not torn.
     assert_eq!(restored.unwrap(), 0);
@@ -210,7 +210,7 @@ fn a_page_that_a_checkpoint_has_passed_is_left_alone() {
     let place = image(300, 2);
     for (checkpoint, left) in [(300, 2), (299, 1)] {
         space.write_at(&place, offset, Level::Foreground).unwrap();
-        let file = |number| (number == PAGE.space).then(|| space.clone());
+        let file = |number| Ok((number == PAGE.space).then(|| space.clone()));
         assert_eq!(area.restore(Lsn(checkpoint), Lsn(1000), file).unwrap(), 0);
         let mut found = Buffer::new(PAGE_BYTES);
         space

@@ -361,7 +361,7 @@ fn rollback_and_savepoints_leave_nothing_of_what_they_undo() {
 fn an_undo_record_in_an_older_ones_place_is_not_that_one() {
     let system = filled(8);
     purge_all(&system);
-    let table = system.catalog.table("t").unwrap();
+    let table = system.catalog.table(&system.backing, "t").unwrap();
     let encoded = table.primary_key(&key(5)).unwrap();
     let roll = || system.newest(&table, &encoded).unwrap().unwrap().roll;
     let before = entries(&system, 1);
@@ -415,7 +415,12 @@ fn purge_looks_at_a_row_only_where_an_index_entry_may_go() {
         let mut one = Transaction::begin(&system);
         assert!(one.update("t", changed).unwrap());
         one.commit().unwrap();
-        let root = system.catalog.table("t").unwrap().rows.root;
+        let root = system
+            .catalog
+            .table(&system.backing, "t")
+            .unwrap()
+            .rows
+            .root;
         system.backing.pages.make_unreadable(root.page);
         assert_eq!(system.purge(10).is_err(), looks);
     }

@@ -38,7 +38,7 @@ impl Planted {
         }
         one.commit().unwrap();
         purge_all(&system);
-        let table = system.catalog.table("t").unwrap();
+        let table = system.catalog.table(&system.backing, "t").unwrap();
         Planted { system, table }
     }
 
@@ -115,7 +115,7 @@ impl Planted {
     }
 
     fn free(&self, segment: SegmentId, page: u32) {
-        in_mini(&self.system.backing, &[], 0, |mini| {
+        in_mini(&self.system.backing, &[segment], 0, |mini| {
             mini.free(segment, PageId::new(segment.space, page));
             Ok(())
         })

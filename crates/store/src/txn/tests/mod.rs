@@ -177,7 +177,7 @@ pub(super) fn assert_clean(system: &System<TestPages>) {
 
 /// Pages of the segments of table `t`: rows, long values, indexes.
 pub(super) fn pages_of_table(system: &System<TestPages>) -> Vec<usize> {
-    let table = system.catalog.table("t").unwrap();
+    let table = system.catalog.table(&system.backing, "t").unwrap();
     let mut segments = vec![
         table.rows.leaf_segment,
         table.rows.branch_segment,
@@ -192,7 +192,7 @@ pub(super) fn pages_of_table(system: &System<TestPages>) -> Vec<usize> {
 
 /// Entries of an index, whether or not anybody sees a row of theirs.
 pub(super) fn entries(system: &System<TestPages>, index: usize) -> BTreeSet<Vec<u8>> {
-    let table = system.catalog.table("t").unwrap();
+    let table = system.catalog.table(&system.backing, "t").unwrap();
     let mut cursor = table.indexes[index].tree.cursor(
         std::ops::Bound::Unbounded,
         std::ops::Bound::Unbounded,
