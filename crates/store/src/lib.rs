@@ -76,7 +76,10 @@ pub use stream::{ReadAhead, StreamStatistics};
 pub use table::ROW_BYTES_MAX;
 pub use torn::{TornPages, TornProtection};
 pub use tree::Direction;
-pub use txn::{Durability, Error, RowChange, Rows, Savepoint, Transaction};
+pub use txn::{
+    Durability, Error, Isolation, LockError, LockMode, LockedRows, RowChange, Rows, Savepoint,
+    Transaction, TransactionOptions, WhenLocked,
+};
 pub use waits::WaitStatistics;
 
 /// Compiles the example of the page on stores.

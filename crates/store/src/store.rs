@@ -20,7 +20,7 @@ use crate::space::{SYSTEM_SPACE, SpaceStatistics};
 use crate::stream::{StreamStatistics, acting_as};
 use crate::system::{System, SystemOptions};
 use crate::torn::TornProtection;
-use crate::txn::{Durability, Error, Transaction};
+use crate::txn::{Durability, Error, Transaction, TransactionOptions};
 use crate::waits::WaitStatistics;
 use iolane::{Engine, Outstanding};
 use std::path::Path;
@@ -315,6 +315,11 @@ impl Store {
     /// it ends soon.
     pub fn begin_bulk(&self) -> Transaction<'_> {
         Transaction::begin_as(&self.system, Role::Bulk)
+    }
+
+    /// Begins a transaction in another way than the usual.
+    pub fn begin_with(&self, options: &TransactionOptions) -> Transaction<'_> {
+        Transaction::begin_with(&self.system, options)
     }
 
     /// Makes an empty table, for good when this returns. It is no part of a

@@ -147,7 +147,8 @@ impl<B: Backing> System<B> {
         Ok(written?)
     }
 
-    /// Gives rows new versions in one mini-transaction: as many of the first as
+    /// Gives rows new versions that replace those which `view` sees, or whatever is
+    /// the newest, in one mini-transaction: as many of the first as
     /// one leaf has and has room for, and as their undo records need one new
     /// page for at the most. They ascend, are locked, and what is long is put
     /// away. Returns how many.
@@ -157,7 +158,7 @@ impl<B: Backing> System<B> {
     pub(super) fn change_some(
         &self,
         writer: &mut Writer<'_>,
-        view: &View,
+        view: Option<&View>,
         table: &Table,
         rows: &[Planned],
     ) -> Result<usize, ModifyError<Refused>> {
@@ -174,7 +175,11 @@ impl<B: Backing> System<B> {
             };
             let change = |leaf: &mut LatchedLeaf<B::Mini<'_>>| {
                 let mut room = slot.room(new_pages, page_bytes);
-                let is_free = |other| match other == trx || view.sees(other) {
+                let is_seen = |other| view.is_none_or(|view| view.sees(other));
+                let is_free = |other| match other == trx || is_seen(other) {
+                    true if view.is_none() && self.unfinished.contains(&other) => {
+                        Err(Refused::Unfinished)
+                    }
                     true => Ok(()),
                     false if self.unfinished.contains(&other) => Err(Refused::Unfinished),
                     false => Err(Refused::Conflict),

@@ -9,6 +9,7 @@ use crate::table::Table;
 use crate::tree::{Direction, Tree};
 use crate::undo::record::Change;
 use std::ops::RangeBounds;
+use std::sync::Arc;
 
 /// What becomes of a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +81,17 @@ impl<B: Backing> Transaction<'_, B> {
         change: &mut impl FnMut(Row) -> RowChange,
         changes: &mut Changes,
     ) -> Result<(), Error> {
+        let row = match self.is_of_newest() {
+            false => row,
+            // What was seen may be of old.
+            true => {
+                self.lock(table.id, &Arc::from(key))?;
+                match self.newest_row(table, key)? {
+                    Some(row) => row,
+                    None => return Ok(()),
+                }
+            }
+        };
         match change(row) {
             RowChange::Keep => Ok(()),
             RowChange::Delete => self.plan(table, key, Change::Delete, None, changes),

@@ -49,6 +49,7 @@ pub struct LockName {
 
 /// Why a lock was not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LockError {
     /// Waiting would never have ended. The transaction must be rolled back:
     /// others wait for it.
@@ -60,6 +61,9 @@ pub enum LockError {
     /// Another transaction kept the row for too long.
     #[error("the row was locked by another transaction for {0:?}: try again, or wait longer")]
     Timeout(Duration),
+    /// Another transaction has the row locked, and nobody was to be waited for.
+    #[error("the row is locked by another transaction")]
+    Busy,
     /// The table is full.
     #[error("{0} row locks are held: commit in smaller steps, or allow more")]
     TooMany(usize),
@@ -215,6 +219,9 @@ impl LockTable {
             if queue.try_grant(trx, mode) {
                 return Ok(false);
             }
+            if patience.is_zero() {
+                return Err(LockError::Busy);
+            }
             let (blockers, behind) = (queue.blockers(trx, mode), queue.overtaken(trx));
             // Under the shard's lock, so that nobody it waits for can be done
             // before this is noted.
@@ -249,7 +256,8 @@ fn queue_of(queues: &mut ByName<Queue>, name: Hashed) -> OccupiedEntry<'_, Hashe
 }
 
 impl TrxLocks<'_> {
-    /// Locks a row, and waits `patience` at the most for those who hold it.
+    /// Locks a row, and waits `patience` at the most for those who hold it; not at
+    /// all if that is zero.
     /// Says whether it waited: what was read before may have changed then.
     /// The caller holds no latch.
     ///

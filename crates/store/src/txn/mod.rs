@@ -23,12 +23,13 @@
 //! | `secondary` | entries of secondary indexes |
 //! | `rollback`, `purge` | undoing; taking away what nobody sees |
 //! | `lag` | how far purge is behind, and what writers pay for that |
-//! | `locks` | row locks, deadlocks |
+//! | `locks`, `locking` | row locks, deadlocks; reads that lock |
 
 mod change;
 mod change_range;
 mod error;
 mod lag;
+mod locking;
 pub mod locks;
 mod many;
 mod purge;
@@ -45,8 +46,10 @@ mod write;
 
 pub use change_range::RowChange;
 pub use error::Error;
+pub use locking::{LockedRows, WhenLocked};
+pub use locks::{LockError, LockMode};
 pub use range::Rows;
-pub use transaction::{Durability, Savepoint, Transaction};
+pub use transaction::{Durability, Isolation, Savepoint, Transaction, TransactionOptions};
 
 pub(crate) use purge::{PURGE_RECORDS, Purge};
 pub(crate) use secondary::EntryLocks;

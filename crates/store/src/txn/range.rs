@@ -114,6 +114,37 @@ impl<'s, B: Backing> Transaction<'s, B> {
         Ok(self.rows(table, Way::Entries(position, Box::new(entries))))
     }
 
+    /// The rows of a table whose keys begin with these values, the last of which, a
+    /// text or a blob, is what its column begins with; in the order of the primary
+    /// key.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn range_prefix<'t>(
+        &'t mut self,
+        table: &str,
+        prefix: &[Value],
+        direction: Direction,
+    ) -> Result<Rows<'t, 's, B>, Error> {
+        let bounds = ByteBounds::of_prefix(prefix);
+        self.range(table, bounds.as_bounds(), direction)
+    }
+
+    /// The same in the order of a secondary index, of whose columns the values are.
+    ///
+    /// # Errors
+    /// As [`range_by`](Self::range_by).
+    pub fn range_by_prefix<'t>(
+        &'t mut self,
+        table: &str,
+        index: &str,
+        prefix: &[Value],
+        direction: Direction,
+    ) -> Result<Rows<'t, 's, B>, Error> {
+        let bounds = ByteBounds::of_prefix(prefix);
+        self.range_by(table, index, bounds.as_bounds(), direction)
+    }
+
     fn rows<'t>(&'t mut self, table: Arc<Table>, way: Way<'s, B>) -> Rows<'t, 's, B> {
         self.look();
         Rows {
@@ -126,15 +157,65 @@ impl<'s, B: Backing> Transaction<'s, B> {
     }
 }
 
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+/// Bounds of the keys that begin with some bytes.
+struct ByteBounds {
+    lower: Vec<Value>,
+    upper: Bound<Vec<Value>>,
+}
+
+impl ByteBounds {
+    fn of_prefix(prefix: &[Value]) -> ByteBounds {
+        let (whole, last) = match prefix.split_last() {
+            Some((Value::Text(text), whole)) => (whole, above_text(text).map(Value::Text)),
+            Some((Value::Blob(bytes), whole)) => {
+                let above = match above(bytes) {
+                    Bound::Excluded(above) => Some(Value::Blob(above)),
+                    _ => None,
+                };
+                (whole, above)
+            }
+            // Of others nothing is a prefix but the whole.
+            _ => (prefix, None),
+        };
+        let upper = match last {
+            Some(last) => Bound::Excluded([whole, &[last]].concat()),
+            None => Bound::Included(whole.to_vec()),
+        };
+        ByteBounds {
+            lower: prefix.to_vec(),
+            upper,
+        }
+    }
+
+    fn as_bounds(&self) -> (Bound<&[Value]>, Bound<&[Value]>) {
+        let upper = self.upper.as_ref().map(Vec::as_slice);
+        (Bound::Included(&self.lower), upper)
+    }
+}
+
+/// The least text above all that begin with one.
+fn above_text(text: &str) -> Option<String> {
+    let mut letters: Vec<char> = text.chars().collect();
+    while let Some(last) = letters.pop() {
+        // The order of texts is that of their bytes, which is that of letters.
+        let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32);
+        if let Some(next) = next {
+            letters.push(next);
+            return Some(letters.into_iter().collect());
+        }
+    }
+    None
+}
+
+pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
 /// Where a range of encoded keys begins or ends.
-type KeyBound = Bound<Vec<u8>>;
+pub(super) type KeyBound = Bound<Vec<u8>>;
 
 /// The keys that bounds of values mean.
-fn encode_bounds(
+pub(super) fn encode_bounds(
     table: &Table,
     of: &str,
     columns: &[usize],

@@ -16,6 +16,7 @@ use crate::undo::record::Body;
 use crate::undo::{Place, Slot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// When a commit is acknowledged, as InnoDB's `innodb_flush_log_at_trx_commit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,35 @@ pub enum Durability {
     /// the program or the machine may lose the last commits, all from one point
     /// on: none that is kept depends on a lost one.
     Lazy,
+}
+
+/// What a transaction sees of others, and what it changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// It sees what had been committed when it first read something. A row that
+    /// another one has changed since is not changed: [`Error::WriteConflict`].
+    #[default]
+    Snapshot,
+    /// It sees the same; changes and locking reads are of the newest version of a
+    /// row, as InnoDB's are.
+    RepeatableRead,
+    /// As [`RepeatableRead`](Self::RepeatableRead), but what it sees is what had
+    /// been committed when the [statement](Transaction::begin_statement) first read
+    /// something.
+    ReadCommitted,
+}
+
+/// How a transaction begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransactionOptions {
+    /// What it sees.
+    pub isolation: Isolation,
+    /// How long it waits for a row, or to begin writing; otherwise as long as the
+    /// store's options say.
+    pub lock_timeout: Option<Duration>,
+    /// It is work that [nobody waits for](crate::Store::begin_bulk).
+    pub bulk: bool,
 }
 
 /// A point in a transaction that it can go back to.
@@ -82,6 +112,9 @@ pub struct Transaction<'s, B: Backing = PageStore> {
     /// Those that are valid, with the last record before each.
     savepoints: Vec<(u64, RollPointer)>,
     ended: bool,
+    isolation: Isolation,
+    /// How long it waits for others.
+    patience: Duration,
     /// For whom its ranges are read ...
     pub(super) role: Role,
     /// ... until others wait for its rows.
@@ -102,9 +135,62 @@ impl<'s, B: Backing> Transaction<'s, B> {
             tables: Vec::new(),
             savepoints: Vec::new(),
             ended: false,
+            isolation: Isolation::default(),
+            patience: system.options.lock_timeout,
             hurry: (role != Role::Read).then(Hurry::default),
             role,
         }
+    }
+
+    /// One that begins so.
+    pub(crate) fn begin_with(
+        system: &'s System<B>,
+        options: &TransactionOptions,
+    ) -> Transaction<'s, B> {
+        let role = if options.bulk { Role::Bulk } else { Role::Read };
+        let patience = options.lock_timeout.unwrap_or(system.options.lock_timeout);
+        let mut transaction = Transaction::begin_as(system, role);
+        transaction.isolation = options.isolation;
+        transaction.patience = patience;
+        transaction
+    }
+
+    /// How long it waits for others from here on.
+    pub fn set_lock_timeout(&mut self, timeout: Duration) {
+        self.patience = timeout;
+    }
+
+    /// Looks now: what has been committed by now is what it sees, where
+    /// [`Isolation`] does not say otherwise of its later statements.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub fn open_view(&mut self) -> Result<(), Error> {
+        self.check_open()?;
+        self.look();
+        Ok(())
+    }
+
+    /// Begins a statement: one that reads what is committed sees from now on what
+    /// was committed when it next reads something. Others go on as they were.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub fn begin_statement(&mut self) -> Result<(), Error> {
+        self.check_open()?;
+        if self.isolation == Isolation::ReadCommitted {
+            self.view = None;
+        }
+        Ok(())
+    }
+
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Are changes and locking reads of the newest version of a row?
+    pub(super) fn is_of_newest(&self) -> bool {
+        self.isolation != Isolation::Snapshot
     }
 
     /// Until it is dropped, the thread acts for the transaction's role: queries
@@ -157,7 +243,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
     pub(super) fn writer(&mut self) -> Result<&mut Writer<'s>, Error> {
         if self.writer.is_none() {
             let system = self.system;
-            let patience = system.options.lock_timeout;
+            let patience = self.patience;
             let slot = match system.slots.acquire(patience) {
                 Ok(Some(slot)) => slot,
                 Ok(None) => system.create_slot()?,
@@ -188,11 +274,21 @@ impl<'s, B: Backing> Transaction<'s, B> {
     /// Locks a key of an index for changes. After a deadlock the transaction is
     /// rolled back.
     pub(super) fn lock(&mut self, index: u64, key: &Arc<[u8]>) -> Result<(), Error> {
-        let patience = self.system.options.lock_timeout;
+        self.lock_as(index, key, LockMode::Exclusive, self.patience)
+    }
+
+    /// The same, in a mode and for as long.
+    pub(super) fn lock_as(
+        &mut self,
+        index: u64,
+        key: &Arc<[u8]>,
+        mode: LockMode,
+        patience: Duration,
+    ) -> Result<(), Error> {
         let key = Arc::clone(key);
         let name = LockName { index, key };
         let writer = self.writer()?;
-        match writer.locks.lock(name, LockMode::Exclusive, patience) {
+        match writer.locks.lock(name, mode, patience) {
             Ok(_) => Ok(()),
             Err(error) => {
                 if matches!(error, LockError::Deadlock { .. }) {

@@ -137,11 +137,13 @@ impl<B: Backing> Transaction<'_, B> {
             return Ok(());
         }
         let system = self.system;
+        let is_of_newest = self.is_of_newest();
         let writer = self
             .writer
             .as_mut()
             .expect("rows are planned by who writes");
         let view = &self.view.as_ref().expect("opened with the lock").view;
+        let view = (!is_of_newest).then_some(&**view);
         let changing = system.gate.read();
         for row in &mut changes.planned {
             system.put_away(writer, table, row)?;
@@ -184,16 +186,17 @@ impl<B: Backing> Transaction<'_, B> {
         }
     }
 
-    /// The newest version of a row that is locked, if this transaction sees
+    /// The newest version of a row that is locked, if this transaction may change
     /// it.
-    fn changeable(&self, table: &Table, key: &[u8]) -> Result<Option<Version>, Error> {
+    pub(super) fn changeable(&self, table: &Table, key: &[u8]) -> Result<Option<Version>, Error> {
         let newest = self.system.newest(table, key)?;
         if let Some(newest) = &newest {
             let view = &self.view.as_ref().expect("opened with the lock").view;
             if self.system.unfinished.contains(&newest.trx) {
                 return Err(unfinished(table));
             }
-            if self.own() != Some(newest.trx) && !view.sees(newest.trx) {
+            let is_seen = self.is_of_newest() || view.sees(newest.trx);
+            if self.own() != Some(newest.trx) && !is_seen {
                 return Err(self.conflict(table));
             }
         }

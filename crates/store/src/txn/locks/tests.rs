@@ -56,15 +56,12 @@ mod threads {
         assert_eq!(a.lock(name(1), Exclusive, NONE), Ok(false));
         assert_eq!(a.lock(name(1), Shared, NONE), Ok(false));
         for mode in [Shared, Exclusive] {
-            assert_eq!(b.lock(name(1), mode, NONE), Err(LockError::Timeout(NONE)));
+            assert_eq!(b.lock(name(1), mode, NONE), Err(LockError::Busy));
         }
         a.release_all();
         assert_eq!(a.lock(name(1), Shared, NONE), Ok(false));
         assert_eq!(b.lock(name(1), Shared, NONE), Ok(false));
-        assert_eq!(
-            b.lock(name(1), Exclusive, NONE),
-            Err(LockError::Timeout(NONE))
-        );
+        assert_eq!(b.lock(name(1), Exclusive, NONE), Err(LockError::Busy));
         assert!(b.holds(&name(1), Shared) && !b.holds(&name(1), Exclusive));
         drop(a);
         assert_eq!(b.lock(name(1), Exclusive, NONE), Ok(false));
