@@ -51,6 +51,14 @@ pub trait Backing: Pages {
         })
     }
 
+    /// Sees to it that programs which do not know this format refuse what it makes.
+    ///
+    /// # Errors
+    /// [`PagesError`].
+    fn need_present_format(&self) -> Result<(), PagesError> {
+        Ok(())
+    }
+
     /// Whose the file of a tablespace is, by its first pages alone.
     ///
     /// # Errors
@@ -119,6 +127,10 @@ impl Backing for PageStore {
 
     fn look_at_space(&self, space: u32) -> Result<SpaceState, Error> {
         Ok(PageStore::look_at_space(self, space)?)
+    }
+
+    fn need_present_format(&self) -> Result<(), PagesError> {
+        PageStore::need_present_format(self)
     }
 
     fn owner_of_space(&self, space: u32) -> Result<Owner, Error> {

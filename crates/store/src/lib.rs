@@ -78,7 +78,7 @@ pub use torn::{TornPages, TornProtection};
 pub use tree::Direction;
 pub use txn::{
     Durability, Error, Isolation, LockError, LockMode, LockedRows, RowChange, Rows, Savepoint,
-    Transaction, TransactionOptions, WhenLocked,
+    Transaction, TransactionOptions, WhenLocked, XID_BYTES_MAX,
 };
 pub use waits::WaitStatistics;
 

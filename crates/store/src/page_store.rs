@@ -112,6 +112,12 @@ impl PageStore {
         self.core.owner_of_space(space)
     }
 
+    /// Makes a store of an older format one of this, which programs that do not know
+    /// it refuse.
+    pub(crate) fn need_present_format(&self) -> Result<(), PagesError> {
+        self.core.need_present_format()
+    }
+
     /// The numbers of all tablespaces, of which none needs to be looked at.
     pub(crate) fn space_numbers(&self) -> BTreeSet<u32> {
         self.core.pool.files.spaces.spaces()

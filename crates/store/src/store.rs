@@ -1,5 +1,7 @@
 //! A store of tables: what a program works with.
 
+mod prepared;
+
 use crate::access::Pages;
 use crate::attempt::until_loaded;
 use crate::backing::Backing;

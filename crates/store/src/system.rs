@@ -6,7 +6,7 @@ use crate::ids::{Lsn, PageId};
 use crate::master::{Master, slots_max};
 use crate::space::Owner;
 use crate::txn::locks::LockTable;
-use crate::txn::{Durability, EntryLocks, Error, Purge, Views};
+use crate::txn::{Durability, EntryLocks, Error, PreparedTransactions, Purge, Views};
 use crate::undo::{Slot, Slots, read_header, tables_of};
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
@@ -47,6 +47,7 @@ pub(crate) struct System<B> {
     pub(crate) slots: Slots,
     pub(crate) entries: EntryLocks,
     pub(crate) purge: Purge,
+    pub(crate) prepared: PreparedTransactions,
     /// Shared by who changes rows, for as long as rows and index entries do not
     /// agree; exclusive for who compares them. Nobody waits for a row's lock
     /// while holding it.
@@ -131,6 +132,7 @@ impl<B: Backing> System<B> {
             gate: RwLock::new(()),
             counters: Counters::default(),
             unfinished,
+            prepared: PreparedTransactions::default(),
             last_commit: AtomicU64::new(0),
             backing,
             options,
@@ -142,13 +144,18 @@ impl<B: Backing> System<B> {
             spaces_dropped: system.drop_unknown_spaces()?,
             ..Opened::default()
         };
+        let mut unprepared = Vec::new();
         for (slot, active) in owned {
             if active == 0 {
                 system.slots.give_back(slot);
-            } else {
-                system.roll_back_whole(active, slot)?;
-                opened.rolled_back += 1;
+            } else if let Some(slot) = system.adopt_prepared(active, slot)? {
+                unprepared.push((active, slot));
             }
+        }
+        // When all that others keep locked is.
+        for (active, slot) in unprepared {
+            system.roll_back_whole(active, slot)?;
+            opened.rolled_back += 1;
         }
         Ok((system, opened))
     }

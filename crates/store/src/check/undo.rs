@@ -81,7 +81,7 @@ impl UndoSeen {
                     versions.push(before.to_version());
                 }
             }
-            Body::Row { before: None, .. } => {}
+            Body::Row { before: None, .. } | Body::Prepared { .. } => {}
             Body::Long { table, value } => {
                 let written = self.written.entry(record.trx).or_default();
                 written.push((table, value));

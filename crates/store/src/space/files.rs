@@ -15,6 +15,7 @@ use crate::page::{Op, header};
 use crate::policy::Role;
 use iolane::{Buffer, Engine, File, Level};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 /// The system's tablespace.
 pub(crate) const SYSTEM_SPACE: u32 = 0;
@@ -145,6 +146,33 @@ impl Core {
         }
         files.spaces.add(space, name, file);
         Ok(space)
+    }
+
+    /// Makes the system's tablespace one of this format, durably before anything
+    /// that is logged from now on.
+    pub(crate) fn need_present_format(&self) -> Result<(), PagesError> {
+        let id = PageId::new(SYSTEM_SPACE, HEADER_PAGE);
+        if self.spaces.is_of_present_format.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut mini = self.begin_plain(0)?;
+        mini.exclusive(id)
+            .expect("the system's own pages stay in memory");
+        let is_older = header::get_u32(mini.page(id), layout::at::VERSION) < VERSION;
+        if is_older {
+            let offset = layout::at::VERSION as u16;
+            let bytes = &VERSION.to_le_bytes();
+            mini.apply(id, &Op::Patch { offset, bytes });
+        }
+        mini.commit();
+        if is_older {
+            // Others look at the page in its place before they redo anything.
+            self.checkpoint()?;
+        }
+        self.spaces
+            .is_of_present_format
+            .store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Removes a tablespace and its file. Nobody may use it any more.

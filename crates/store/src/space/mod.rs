@@ -29,7 +29,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// A tablespace whose map is in memory.
 pub(crate) struct Space {
@@ -85,6 +85,8 @@ pub(crate) struct Spaces {
     loaded: Condvar,
     /// Those that were looked at and cannot be used.
     pub(crate) unusable: Mutex<BTreeMap<u32, Unusable>>,
+    /// The system's tablespace was seen to be.
+    is_of_present_format: AtomicBool,
     /// Held while tablespaces come and go.
     making: Mutex<()>,
 }

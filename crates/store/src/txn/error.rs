@@ -1,5 +1,6 @@
 //! What can go wrong with tables, rows and transactions.
 
+use super::XID_BYTES_MAX;
 use super::locks::LockError;
 use crate::access::PagesError;
 use crate::data::SchemaError;
@@ -54,6 +55,15 @@ pub enum Error {
         /// How long it has waited.
         waited: Duration,
     },
+    /// A prepared transaction has this name already.
+    #[error("there is already a prepared transaction {}", name_of(.0))]
+    PreparedExists(Vec<u8>),
+    /// No prepared transaction has this name.
+    #[error("there is no prepared transaction {}", name_of(.0))]
+    UnknownPrepared(Vec<u8>),
+    /// No name for a prepared transaction.
+    #[error("the name of a prepared transaction has 1 to {XID_BYTES_MAX} bytes, not {0}")]
+    XidLength(usize),
     /// No such table.
     #[error("there is no table {0:?}")]
     UnknownTable(String),
@@ -169,6 +179,11 @@ impl Error {
                 | Error::Tree(TreeError::Damaged { .. })
         )
     }
+}
+
+/// Bytes of any kind, for whoever reads messages.
+fn name_of(xid: &[u8]) -> String {
+    format!("\"{}\"", xid.escape_ascii())
 }
 
 impl From<StoreError> for Error {

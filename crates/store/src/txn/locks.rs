@@ -122,7 +122,20 @@ pub struct TrxLocks<'a> {
     held: ByName<LockMode>,
 }
 
+/// Locks that are held by nobody's transaction object.
+pub(crate) struct DetachedLocks {
+    trx: TrxId,
+    held: ByName<LockMode>,
+}
+
 impl LockTable {
+    /// Gives locks back to whoever goes on with their transaction.
+    pub(crate) fn attach(&self, locks: DetachedLocks) -> TrxLocks<'_> {
+        let mut attached = self.locks(locks.trx);
+        attached.held = locks.held;
+        attached
+    }
+
     /// A table for at most `held_max` locks at a time.
     pub fn new(held_max: usize) -> LockTable {
         LockTable {
@@ -302,6 +315,15 @@ impl TrxLocks<'_> {
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
+    }
+
+    /// Lets them outlive the borrow of their table, to which they come back with
+    /// [`LockTable::attach`].
+    pub(crate) fn detach(mut self) -> DetachedLocks {
+        DetachedLocks {
+            trx: self.trx,
+            held: std::mem::take(&mut self.held),
+        }
     }
 
     /// Gives all back, and lets those go on who waited.

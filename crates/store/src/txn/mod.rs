@@ -24,6 +24,7 @@
 //! | `rollback`, `purge` | undoing; taking away what nobody sees |
 //! | `lag` | how far purge is behind, and what writers pay for that |
 //! | `locks`, `locking` | row locks, deadlocks; reads that lock |
+//! | `prepared` | transactions that are told later whether they commit |
 
 mod change;
 mod change_range;
@@ -32,6 +33,7 @@ mod lag;
 mod locking;
 pub mod locks;
 mod many;
+mod prepared;
 mod purge;
 mod range;
 mod read;
@@ -48,9 +50,11 @@ pub use change_range::RowChange;
 pub use error::Error;
 pub use locking::{LockedRows, WhenLocked};
 pub use locks::{LockError, LockMode};
+pub use prepared::XID_BYTES_MAX;
 pub use range::Rows;
 pub use transaction::{Durability, Isolation, Savepoint, Transaction, TransactionOptions};
 
+pub(crate) use prepared::PreparedTransactions;
 pub(crate) use purge::{PURGE_RECORDS, Purge};
 pub(crate) use secondary::EntryLocks;
 pub(crate) use views::{OpenView, View, Views};

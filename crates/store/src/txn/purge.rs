@@ -370,7 +370,7 @@ impl<B: Backing> System<B> {
         }
         let (table, key, change, entries_stayed, before) = match record.body {
             Body::End { .. } => return Ok(true),
-            Body::Long { .. } => return Ok(false),
+            Body::Long { .. } | Body::Prepared { .. } => return Ok(false),
             Body::Row {
                 table,
                 key,

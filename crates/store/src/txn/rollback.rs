@@ -83,7 +83,7 @@ impl<B: Backing> System<B> {
         };
         let table = match record.body {
             Body::Row { table, .. } | Body::Long { table, .. } => self.catalog.by_id(table),
-            Body::End { .. } => None,
+            Body::End { .. } | Body::Prepared { .. } => None,
         };
         match (record.body, table) {
             (Body::Row { key, before, .. }, Some(table)) => {

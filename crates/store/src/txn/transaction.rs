@@ -401,11 +401,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
         let unpaid = writer.slot.unpaid;
         system.slots.give_back(writer.slot);
         // If that fails it stays invisible: nobody knows what is on disk.
-        match durability {
-            Durability::Synced => system.backing.make_durable(lsn)?,
-            Durability::Written => system.backing.make_written(lsn)?,
-            Durability::Lazy => {}
-        }
+        system.wait_for(lsn, durability)?;
         system.views.end(writer.trx, number);
         system.counters.committed.fetch_add(1, Ordering::Relaxed);
         // Nobody waits for it any more, nor does purge for its view.
@@ -465,6 +461,13 @@ impl<'s, B: Backing> Transaction<'s, B> {
                 Err(error)
             }
         }
+    }
+
+    /// Ends it as it is, and hands over what it has.
+    pub(super) fn leave(&mut self) -> Option<Writer<'s>> {
+        self.ended = true;
+        self.view = None;
+        self.writer.take()
     }
 
     /// Leaves it as it is: its slot, its locks and its invisible versions wait

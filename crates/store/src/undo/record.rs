@@ -14,6 +14,7 @@
 //! | 2 update, 3 delete | the same, and the version before as a row of the tree holds it |
 //! | 4 long value | table (8), reference to what the transaction wrote (8) |
 //! | 5 commit, 6 rolled back | commit number (8) |
+//! | 7 prepared | its name |
 //!
 //! A length of zero, or the page's end, says that the stream goes on in the
 //! next page.
@@ -41,6 +42,7 @@ const DELETE: u8 = 3;
 const LONG: u8 = 4;
 const COMMITTED: u8 = 5;
 const ROLLED_BACK: u8 = 6;
+const PREPARED: u8 = 7;
 
 /// What became of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,8 @@ pub(crate) enum Body<'a> {
     Long { table: u64, value: OverflowRef },
     /// The transaction has ended.
     End { number: u64, committed: bool },
+    /// It is decided by this name whether the transaction commits.
+    Prepared { xid: &'a [u8] },
 }
 
 impl Body<'_> {
@@ -83,6 +87,7 @@ impl Body<'_> {
                 }
                 Body::Long { .. } => 8 + OverflowRef::BYTES,
                 Body::End { .. } => 8,
+                Body::Prepared { xid } => xid.len(),
             }
     }
 }
@@ -144,6 +149,10 @@ impl<'a> Record<'a> {
                 out.extend(number.to_le_bytes());
                 if committed { COMMITTED } else { ROLLED_BACK }
             }
+            Body::Prepared { xid } => {
+                out.extend_from_slice(xid);
+                PREPARED
+            }
         };
         let length = out.len() - begin;
         debug_assert_eq!(length, self.body.record_bytes());
@@ -193,6 +202,7 @@ impl<'a> Record<'a> {
                 number: get_u64(rest, 0),
                 committed: kind == COMMITTED,
             },
+            PREPARED if !rest.is_empty() => Body::Prepared { xid: rest },
             _ => return None,
         };
         Some(Record {
@@ -253,6 +263,7 @@ mod tests {
                 number: 8,
                 committed: false,
             },
+            Body::Prepared { xid: b"name" },
         ];
         for body in bodies {
             for (undone, freeing) in [(false, false), (true, false), (false, true)] {

@@ -125,7 +125,7 @@ pub(crate) fn tables_of<P: Pages>(pages: &P, header: PageId) -> Result<BTreeSet<
                     Some(Body::Row { table, .. } | Body::Long { table, .. }) => {
                         tables.insert(table);
                     }
-                    Some(Body::End { .. }) | None => {}
+                    Some(Body::End { .. } | Body::Prepared { .. }) | None => {}
                 }
                 next
             }
