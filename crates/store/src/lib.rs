@@ -50,6 +50,7 @@ mod stream;
 mod sync;
 mod system;
 mod table;
+mod table_statistics;
 mod torn;
 pub mod tree;
 pub mod txn;
@@ -74,6 +75,7 @@ pub use space::SpaceStatistics;
 pub use store::{Store, StoreOptions, StoreStatistics};
 pub use stream::{ReadAhead, StreamStatistics};
 pub use table::ROW_BYTES_MAX;
+pub use table_statistics::{IndexStatistics, TableStatistics};
 pub use torn::{TornPages, TornProtection};
 pub use tree::Direction;
 pub use txn::{

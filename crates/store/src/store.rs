@@ -1,5 +1,6 @@
 //! A store of tables: what a program works with.
 
+mod estimates;
 mod prepared;
 
 use crate::access::Pages;

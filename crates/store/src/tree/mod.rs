@@ -40,6 +40,7 @@ pub(crate) use cursor::Watch;
 pub use cursor::{Cursor, Direction, Record};
 pub use modify::{Decision, Modified, ModifyError, Reserve};
 pub(crate) use modify::{LatchedLeaf, Stop};
+pub(crate) use stats::SpotAim;
 pub use stats::TreeStats;
 pub use walk::Leaves;
 

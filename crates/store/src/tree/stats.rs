@@ -25,7 +25,98 @@ pub struct TreeStats {
     pub leaf_fill: f64,
 }
 
+/// A place between records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SpotAim<'k> {
+    First,
+    Before(&'k [u8]),
+    Behind(&'k [u8]),
+    Last,
+}
+
+/// Where such a place is, as the pages on the way to it say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    /// The share of the tree that is before it.
+    share: f64,
+    /// Leaves that the tree has, if all branches were like those on the way.
+    leaves: f64,
+    leaf: PageId,
+    /// How many of its leaf's records are before it, and how many that has.
+    before: usize,
+    records: usize,
+    /// Its leaf is the tree's last, and like it the branches above it mostly have
+    /// fewer children than others.
+    is_last: bool,
+}
+
+impl Spot {
+    /// Records from here to a place behind: exact within a leaf.
+    pub(crate) fn records_to(&self, to: &Spot) -> u64 {
+        if self.leaf == to.leaf {
+            return to.before.saturating_sub(self.before) as u64;
+        }
+        let (per_leaf, leaves) = match to.is_last {
+            true => (self.records as f64, self.leaves),
+            false => (
+                (self.records + to.records) as f64 / 2.0,
+                (self.leaves + to.leaves) / 2.0,
+            ),
+        };
+        let between = (to.share - self.share) * leaves * per_leaf;
+        between.round().max(1.0) as u64
+    }
+}
+
 impl Tree {
+    /// Finds a place by reading the pages from the root to its leaf.
+    ///
+    /// # Errors
+    /// [`TreeError::Pages`], [`TreeError::Damaged`].
+    pub(crate) fn spot<P: Pages>(&self, pages: &P, aim: SpotAim<'_>) -> Result<Spot, TreeError> {
+        until_loaded(pages, || {
+            let mut id = self.root;
+            let mut page = pages.shared(id)?;
+            self.expect(&page, id, None)?;
+            let (mut share, mut part, mut is_last) = (0.0, 1.0, true);
+            loop {
+                let slots = Slotted::new(&page);
+                let (count, level) = (slots.count(), header::level(&page));
+                if level == 0 {
+                    let before = match aim {
+                        SpotAim::First => 0,
+                        SpotAim::Last => count,
+                        SpotAim::Before(key) => slots.search(key).unwrap_or_else(|slot| slot),
+                        SpotAim::Behind(key) => match slots.search(key) {
+                            Ok(slot) => slot + 1,
+                            Err(slot) => slot,
+                        },
+                    };
+                    return Ok(Spot {
+                        share: share + part * before as f64 / count.max(1) as f64,
+                        leaves: 1.0 / part,
+                        leaf: id,
+                        before,
+                        records: count,
+                        is_last,
+                    });
+                }
+                let child = match aim {
+                    SpotAim::First => 0,
+                    SpotAim::Last => count - 1,
+                    SpotAim::Before(key) | SpotAim::Behind(key) => slots.child_slot_at(key),
+                };
+                is_last &= child + 1 == count;
+                part /= count as f64;
+                share += part * child as f64;
+                id = slots.child(child);
+                let below = pages.shared(id)?;
+                self.expect(&below, id, Some(level - 1))?;
+                page = below;
+            }
+        })
+    }
+
     /// Counts pages by reading all branches, and estimates the rest by reading
     /// up to 32 leaves. Waits for pages that are missing. While others change
     /// the tree the numbers are of no single moment.

@@ -212,10 +212,10 @@ pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 }
 
 /// Where a range of encoded keys begins or ends.
-pub(super) type KeyBound = Bound<Vec<u8>>;
+pub(crate) type KeyBound = Bound<Vec<u8>>;
 
 /// The keys that bounds of values mean.
-pub(super) fn encode_bounds(
+pub(crate) fn encode_bounds(
     table: &Table,
     of: &str,
     columns: &[usize],

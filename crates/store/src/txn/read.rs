@@ -131,6 +131,19 @@ impl<B: Backing> Transaction<'_, B> {
         self.seen(&self.tables[index], &key)
     }
 
+    /// The row at a [position](crate::Store::position_of), as this transaction sees
+    /// it.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_at(&mut self, table: &str, position: &[u8]) -> Result<Option<Row>, Error> {
+        self.check_open()?;
+        let index = self.table_index(table)?;
+        self.look();
+        let _acting = self.acting();
+        self.seen(&self.tables[index], position)
+    }
+
     /// The row of a key for this transaction, whose view is open.
     pub(super) fn seen(&self, table: &Table, key: &[u8]) -> Result<Option<Row>, Error> {
         self.seen_watched(table, key, &mut |_| {})

@@ -1,0 +1,48 @@
+//! Sizes and estimates, and where a row is.
+
+use super::Store;
+use crate::data::{Row, Value};
+use crate::table_statistics::TableStatistics;
+use crate::txn::Error;
+use std::ops::RangeBounds;
+
+impl Store {
+    /// Sizes of a table and its indexes, and how many rows they have, about. Reads
+    /// the branches of their trees, and some leaves of each.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], and those of pages.
+    pub fn table_statistics(&self, table: &str) -> Result<TableStatistics, Error> {
+        let pages = &self.system.backing;
+        self.system.table_statistics(table, |space| {
+            let space = pages.space_statistics(space)?;
+            Ok((space.pages, space.used))
+        })
+    }
+
+    /// How many rows with keys in `bounds` a table has, or with an index how many of
+    /// its entries are in them: exact where they are in one leaf, and otherwise about,
+    /// as the pages on the way to both ends say. Bounds are as in
+    /// [`Transaction::range`](crate::Transaction::range); rows that only old views see are counted.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], [`Error::UnknownIndex`], those of bounds that are not
+    /// of the key, and of pages.
+    pub fn estimate_range(
+        &self,
+        table: &str,
+        index: Option<&str>,
+        bounds: impl RangeBounds<[Value]>,
+    ) -> Result<u64, Error> {
+        self.system.estimate_range(table, index, &bounds)
+    }
+
+    /// Bytes by which [`Transaction::get_at`](crate::Transaction::get_at) finds a row again, for as long as its
+    /// primary key stays the same. They are in the order of the primary key.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] for a row that is not of this table, [`Error::UnknownTable`].
+    pub fn position_of(&self, table: &str, row: &Row) -> Result<Vec<u8>, Error> {
+        self.system.position_of(table, row)
+    }
+}
