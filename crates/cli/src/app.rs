@@ -180,12 +180,12 @@ pub fn run(
     surroundings: Surroundings<'_>,
 ) -> u8 {
     let style = surroundings.style;
+    let whole = command(&commands);
     let mut out = Out {
         stdout: surroundings.stdout,
-        json: wants_json(arguments),
+        json: wants_json(&whole, arguments),
         stderr_style: surroundings.stderr_style,
     };
-    let whole = command(&commands);
     let matches = match whole.clone().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) if !error.use_stderr() => return out.print(&usage::help(&error, style)),
@@ -307,13 +307,19 @@ fn dispatch(
 }
 
 /// Before clap has understood anything: an error must already be in the format
-/// that was asked for.
-fn wants_json(arguments: &[OsString]) -> bool {
-    let pairs = arguments.iter().zip(arguments.iter().skip(1));
-    arguments.iter().any(|one| one == "--output-format=json")
-        || pairs
-            .into_iter()
-            .any(|(one, next)| one == "--output-format" && next == "json")
+/// that was asked for. What follows `--`, and all words of a command that hands words on
+/// to another program, are not this program's.
+fn wants_json(whole: &Command, arguments: &[OsString]) -> bool {
+    let hands_on = usage::found(whole, arguments)
+        .get_arguments()
+        .any(clap::Arg::is_trailing_var_arg_set);
+    let own = arguments.iter().take_while(|one| *one != "--");
+    let own: Vec<_> = own.collect();
+    !hands_on
+        && (own.iter().any(|one| *one == "--output-format=json")
+            || own
+                .windows(2)
+                .any(|pair| pair[0] == "--output-format" && pair[1] == "json"))
 }
 
 /// What stands above a result.

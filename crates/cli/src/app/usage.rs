@@ -19,16 +19,26 @@ pub fn help(error: &clap::Error, style: Style) -> String {
 
 /// The command that a command line names, as far as there is one: `iolane bench mix`.
 pub fn named(whole: &Command, arguments: &[OsString]) -> String {
-    let mut name = whole.get_name().to_owned();
-    let mut command = whole;
-    for word in arguments.iter().skip(1) {
-        let Some(found) = word.to_str().and_then(|word| command.find_subcommand(word)) else {
-            break;
-        };
-        name = format!("{name} {}", found.get_name());
-        command = found;
-    }
-    name
+    let names: Vec<&str> = path(whole, arguments).map(Command::get_name).collect();
+    names.join(" ")
+}
+
+/// The same as clap knows it.
+pub fn found<'a>(whole: &'a Command, arguments: &'a [OsString]) -> &'a Command {
+    path(whole, arguments).last().unwrap_or(whole)
+}
+
+/// From the program down.
+fn path<'a>(
+    whole: &'a Command,
+    arguments: &'a [OsString],
+) -> impl Iterator<Item = &'a Command> + 'a {
+    let mut words = arguments.iter().skip(1);
+    std::iter::successors(Some(whole), move |command| {
+        words
+            .next()
+            .and_then(|word| command.find_subcommand(word.to_str()?))
+    })
 }
 
 /// clap's message without its own decoration, and its hints as the remedy.

@@ -63,6 +63,21 @@ fn programs_that_cannot_be_entered_are_refused() {
     assert!(error.contains("statically linked"), "{error}");
 }
 
+/// The words of the command are not this program's.
+#[test]
+fn an_error_is_text_whatever_the_command_is_told() {
+    for arguments in [
+        &["no-such-program-here", "--output-format=json"][..],
+        &["--", "no-such-program-here", "--output-format", "json"],
+        &["--profile", "nothing", "true", "--output-format=json"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(output.stdout.is_empty(), "{output:?}");
+        assert!(output.stderr.starts_with(b"error: "), "{output:?}");
+    }
+}
+
 #[test]
 fn the_exit_code_is_the_commands() {
     assert_eq!(run(&["--", "sh", "-c", "exit 7"]).status.code(), Some(7));
