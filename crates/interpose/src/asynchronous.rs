@@ -3,9 +3,12 @@
 //! What may go at once goes. What has to wait is *parked*: a copy of its control
 //! block stays here, and a thread of the library submits it when the broker gives leave.
 //! `io_getevents` then finds the program's own block behind the copy. A descriptor is
-//! closed, and a context destroyed, only after what is parked for it was submitted.
+//! closed, and a context destroyed, only after what is parked for it was submitted. A
+//! request that the kernel refuses then ends with that error, as one that fails does.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 use iolane_protocol::sys::futex;
 use iolane_protocol::{CELLS_PER_CLIENT, Call, KIND_READ, KIND_SYNC, KIND_WRITE};
@@ -35,6 +38,8 @@ struct Pending {
     block: AtomicUsize,
     /// What it said, if the request had to wait.
     copy: [AtomicU64; BLOCK_WORDS],
+    /// Minus the number of the error by which the kernel refused it after that, or 0.
+    refusal: AtomicI64,
 }
 
 static PENDING: [Pending; CELLS_PER_CLIENT] = [const {
@@ -44,6 +49,7 @@ static PENDING: [Pending; CELLS_PER_CLIENT] = [const {
         context: AtomicUsize::new(0),
         block: AtomicUsize::new(0),
         copy: [const { AtomicU64::new(0) }; BLOCK_WORDS],
+        refusal: AtomicI64::new(0),
     }
 }; CELLS_PER_CLIENT];
 
@@ -77,7 +83,8 @@ pub fn submit(context: usize, address: usize) -> isize {
     pending.block.store(address, Ordering::Release);
     if ticket.has_started() {
         pending.state.store(FLYING, Ordering::Release);
-    } else if ASKS_FOR_EVENTS.load(Ordering::Relaxed) && client::has_submitter() {
+    } else if may_park(&block) {
+        pending.refusal.store(0, Ordering::Relaxed);
         for (to, from) in pending.copy.iter().zip(block.words()) {
             to.store(from, Ordering::Relaxed);
         }
@@ -99,6 +106,12 @@ pub fn submit(context: usize, address: usize) -> isize {
         ticket.give_back(result.min(0) as i64);
     }
     result
+}
+
+/// Whether the program can be told later what becomes of the request. What a vectored one
+/// points to is the program's again as soon as it was told that it was submitted.
+fn may_park(block: &Block) -> bool {
+    ASKS_FOR_EVENTS.load(Ordering::Relaxed) && client::has_submitter() && !block.is_vectored()
 }
 
 /// Asks for leave, if the block is of a kind that is scheduled.
@@ -136,18 +149,22 @@ pub fn asks_for_events() {
 }
 
 /// A request has ended. Gives the program's control block for the one that the kernel
-/// names.
-pub fn ended(address: usize, result: i64) -> usize {
+/// names, and what became of the request.
+pub fn ended(address: usize, result: i64) -> (usize, i64) {
     let Some(index) = find(address) else {
-        return address;
+        return (address, result);
     };
     let pending = &PENDING[index];
     // Who submitted it may not have come back from the kernel yet.
     settle(pending);
     let block = pending.block.load(Ordering::Acquire);
+    let result = match pending.refusal.swap(0, Ordering::AcqRel) {
+        0 => result,
+        refusal => refusal,
+    };
     clear(pending);
     give_back(index, result);
-    block
+    (block, result)
 }
 
 fn settle(pending: &Pending) {
@@ -222,18 +239,45 @@ fn leave(index: usize) {
     }
     let context = pending.context.load(Ordering::Relaxed);
     let copy = pending.copy.as_ptr().addr();
-    let mut result = aio::submit(context, copy);
-    while result == -(libc::EAGAIN as isize) {
-        // More than the context was made for: some of them end.
-        aio::nap();
-        result = aio::submit(context, copy);
-    }
+    let result = submit_when_there_is_room(context, copy);
+    let is_known = result == 1 || refuse(pending, context, result);
     pending.state.store(FLYING, Ordering::SeqCst);
     PARKED_COUNT.fetch_sub(1, Ordering::SeqCst);
-    if result != 1 {
-        // The program was told that it was submitted, and would wait for ever.
-        aio::give_up(result);
+    if !is_known {
+        clear(pending);
+        give_back(index, result as i64);
     }
+}
+
+fn submit_when_there_is_room(context: usize, address: usize) -> isize {
+    loop {
+        let result = aio::submit(context, address);
+        if result != -(libc::EAGAIN as isize) {
+            return result;
+        }
+        // More than the context was made for: some of them end.
+        aio::nap();
+    }
+}
+
+/// The program was told that the request was submitted, and waits for its end. The kernel
+/// gives it one: that of a request that does nothing, from the same control block, whose
+/// result becomes the refusal on the way. `false`: nobody can ask for it, as there is
+/// no such context any more.
+fn refuse(pending: &Pending, context: usize, result: isize) -> bool {
+    pending.refusal.store(result as i64, Ordering::Release);
+    let words = pending
+        .copy
+        .each_ref()
+        .map(|word| word.load(Ordering::Relaxed));
+    let nothing = aio::Nothing::instead_of(words);
+    [true, false].into_iter().any(|signals| {
+        // Without the signal to an event descriptor, if that is what was refused.
+        for (to, from) in pending.copy.iter().zip(nothing.words(signals)) {
+            to.store(from, Ordering::Relaxed);
+        }
+        submit_when_there_is_room(context, pending.copy.as_ptr().addr()) == 1
+    })
 }
 
 /// The library's thread: submits what the broker lets go.

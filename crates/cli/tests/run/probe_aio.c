@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -263,6 +264,88 @@ static void mistaken(void)
 	SHOW(syscall(SYS_io_setup, 0, &context) == -1);
 }
 
+static long close_unseen(int fd)
+{
+	long result;
+
+#if defined(__x86_64__)
+	__asm__ volatile("syscall" : "=a"(result) : "a"(SYS_close), "D"((long)fd) : "rcx", "r11", "memory");
+#else
+	register long number __asm__("x8") = SYS_close;
+	register long first __asm__("x0") = fd;
+
+	__asm__ volatile("svc 0" : "+r"(first) : "r"(number) : "memory");
+	result = first;
+#endif
+	return result;
+}
+
+/* More than a window at once, for all of which the program waits. */
+static void at_once(const char *name, int closes)
+{
+	int fd = open_file(name);
+	char *memory = pages(64);
+	aio_context_t context = used_context(fd, memory);
+	struct iocb blocks[64], *list[64];
+	struct io_event done[64];
+	long told = 0;
+
+	for (int i = 0; i < 64; i++) {
+		blocks[i] = block_of(fd, IOCB_CMD_PREAD, memory + i * PAGE, 0);
+		list[i] = &blocks[i];
+	}
+	SHOW(submit(context, 64, list));
+	if (closes)
+		SHOW(close_unseen(fd));
+	SHOW(events(context, 64, 64, done));
+	for (int i = 0; i < 64; i++) {
+		struct iocb *block = (struct iocb *)(uintptr_t)done[i].obj;
+		int is_ours = block >= blocks && block < blocks + 64;
+
+		told += is_ours && done[i].data == block->aio_data &&
+			(done[i].res == PAGE || (closes && done[i].res == -EBADF));
+	}
+	SHOW(told);
+	SHOW(syscall(SYS_io_destroy, context));
+}
+
+static void many(void)
+{
+	at_once("many", 0);
+}
+
+/* The descriptor goes in a way that no library sees: what still waits has none. */
+static void refused(void)
+{
+	at_once("refused", 1);
+}
+
+/* The array of pieces is used again as soon as the call is back. */
+static void vectored(void)
+{
+	int fd = open_file("vectored");
+	char *memory = pages(16);
+	aio_context_t context = used_context(fd, memory);
+	struct iovec pieces[2];
+	struct iocb block, *list = &block;
+	struct io_event done[8];
+
+	for (int i = 0; i < 8; i++) {
+		memset(memory + 2 * i * PAGE, 'a' + i, 2 * PAGE);
+		pieces[0] = (struct iovec){ memory + 2 * i * PAGE, PAGE };
+		pieces[1] = (struct iovec){ memory + (2 * i + 1) * PAGE, PAGE };
+		block = block_of(fd, IOCB_CMD_PWRITEV, pieces, 2 * i * PAGE);
+		block.aio_nbytes = 2;
+		if (submit(context, 1, &list) != 1)
+			die("io_submit");
+		memset(pieces, 0xee, sizeof(pieces));
+	}
+	SHOW(events(context, 8, 8, done));
+	for (int i = 0; i < 8; i++)
+		SHOW(done[i].res);
+	SHOW(syscall(SYS_io_destroy, context));
+}
+
 static void forked(void)
 {
 	int fd = open_file("forked"), status;
@@ -286,7 +369,8 @@ static const struct {
 	void (*run)(void);
 } patterns[] = {
 	{ "several", several }, { "closed", closed }, { "destroyed", destroyed },
-	{ "mistaken", mistaken }, { "forked", forked },
+	{ "mistaken", mistaken }, { "many", many }, { "refused", refused }, { "vectored", vectored },
+	{ "forked", forked },
 };
 
 int main(int count, char **arguments)

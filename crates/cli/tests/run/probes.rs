@@ -24,6 +24,11 @@ const RULES: &str = "[[rule]]\nrole = 'asynchronous'\nasynchronous = true\nlevel
 
 /// Runs a pattern both ways, and gives how many requests were scheduled.
 fn compare(program: &str, pattern: &str) -> u64 {
+    scheduled(&report_of(program, pattern))
+}
+
+/// Runs a pattern both ways, and gives the report.
+fn report_of(program: &str, pattern: &str) -> serde_json::Value {
     let (without, with, place) = (on_disk(), on_disk(), on_disk());
     let alone = Command::new(probe(program))
         .arg(pattern)
@@ -45,7 +50,7 @@ fn compare(program: &str, pattern: &str) -> u64 {
     }
     let report = report(&to);
     assert_eq!(report["report"]["reclaimed"], 0, "{pattern}: {report}");
-    scheduled(&report)
+    report
 }
 
 /// So many requests must have gone to the disk at the least, if there is one.
@@ -98,7 +103,23 @@ mod linux_aio {
         closed 1
         destroyed 1
         mistaken 4
+        many 64
+        vectored 8
         forked 200
+    }
+
+    /// The kernel refuses what has waited: the program learns of it as of a request
+    /// that fails.
+    #[test]
+    fn refused() {
+        let report = report_of("probe_aio", "refused");
+        expect(scheduled(&report), 60);
+        let disks = report["report"]["disks"].as_array().unwrap();
+        let roles = disks
+            .iter()
+            .flat_map(|disk| disk["roles"].as_array().unwrap());
+        let failed: u64 = roles.map(|role| role["failed"].as_u64().unwrap()).sum();
+        assert!(disks.is_empty() || failed > 0, "{report}");
     }
 }
 

@@ -2,10 +2,18 @@
 
 use std::ptr;
 
+use iolane_protocol::sys::clock;
 use iolane_protocol::sys::raw::syscall6;
 
 use super::arguments::length_of;
 use crate::asynchronous;
+
+/// linux/aio_abi.h: `IOCB_CMD_PREAD`, `IOCB_CMD_PREADV`, `IOCB_CMD_PWRITEV`.
+const PREAD: u16 = 0;
+const PREADV: u16 = 7;
+const PWRITEV: u16 = 8;
+/// `IOCB_FLAG_RESFD`: an event descriptor is signalled at the end.
+const FLAG_RESFD: u32 = 1;
 
 /// Words of 8 bytes of a control block.
 pub const BLOCK_WORDS: usize = 8;
@@ -50,6 +58,11 @@ impl Block {
         u64::try_from(self.offset).unwrap_or(0)
     }
 
+    /// Whether it points to the pieces of its buffer, not to the buffer.
+    pub fn is_vectored(&self) -> bool {
+        matches!(self.opcode, PREADV | PWRITEV)
+    }
+
     /// What it asks for and how many bytes; `None` if it is no transfer, or one that
     /// must not wait.
     pub fn transfer(&self) -> Option<(u8, usize)> {
@@ -57,8 +70,7 @@ impl Block {
         if self.flags_of_call & libc::RWF_NOWAIT != 0 {
             return None;
         }
-        let is_vectored = matches!(self.opcode, 7 | 8);
-        let length = if is_vectored {
+        let length = if self.is_vectored() {
             // SAFETY: the program hands these to the kernel in a moment, so they are there.
             unsafe {
                 length_of(
@@ -78,6 +90,83 @@ impl Block {
         // SAFETY: a block has no padding, and any words will do.
         unsafe { std::mem::transmute(*self) }
     }
+
+    fn from_words(words: [u64; BLOCK_WORDS]) -> Block {
+        // SAFETY: as above.
+        unsafe { std::mem::transmute(words) }
+    }
+}
+
+/// A request that does nothing, in the place of another: it reads no bytes from an empty file
+/// in memory, which it keeps.
+pub struct Nothing {
+    block: Block,
+}
+
+impl Nothing {
+    /// With the data and the event descriptor of the other.
+    pub fn instead_of(words: [u64; BLOCK_WORDS]) -> Nothing {
+        let other = Block::from_words(words);
+        Nothing {
+            block: Block {
+                flags_of_call: 0,
+                opcode: PREAD,
+                priority: 0,
+                descriptor: empty_file(),
+                buffer: 0,
+                count: 0,
+                offset: 0,
+                reserved: 0,
+                flags: other.flags & FLAG_RESFD,
+                ..other
+            },
+        }
+    }
+
+    /// Its control block, with or without the signal to the event descriptor.
+    pub fn words(&self, signals: bool) -> [u64; BLOCK_WORDS] {
+        let mut block = self.block;
+        if !signals {
+            block.flags = 0;
+        }
+        block.words()
+    }
+}
+
+impl Drop for Nothing {
+    fn drop(&mut self) {
+        let arguments = [self.block.descriptor as usize, 0, 0, 0, 0, 0];
+        // SAFETY: the descriptor is this value's own. The kernel keeps the file for as long as
+        // a request on it is under way.
+        unsafe { syscall6(libc::SYS_close, arguments) };
+    }
+}
+
+/// Waits for a free descriptor where there is none, as for a place in a context.
+fn empty_file() -> u32 {
+    let arguments = [
+        c"iolane".as_ptr().addr(),
+        libc::MFD_CLOEXEC as usize,
+        0,
+        0,
+        0,
+        0,
+    ];
+    loop {
+        // SAFETY: the name is a C string.
+        let result = unsafe { syscall6(libc::SYS_memfd_create, arguments) };
+        match u32::try_from(result) {
+            Ok(descriptor) => return descriptor,
+            Err(_) if is_for_now(result) => nap(),
+            Err(_) => give_up(result),
+        }
+    }
+}
+
+fn is_for_now(result: isize) -> bool {
+    [libc::EMFILE, libc::ENFILE, libc::ENOMEM]
+        .iter()
+        .any(|&error| result == -(error as isize))
 }
 
 /// The program's control block; `None` for none.
@@ -114,9 +203,65 @@ pub unsafe fn translate(events: usize, count: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             let Event { block, result, .. } = event.read_unaligned();
-            let own = asynchronous::ended(block as usize, result);
+            let (own, became) = asynchronous::ended(block as usize, result);
             (&raw mut (*event).block).write_unaligned(own as u64);
+            (&raw mut (*event).result).write_unaligned(became);
         }
+    }
+}
+
+/// Where the event after so many lies.
+pub fn event_at(events: usize, index: usize) -> usize {
+    events + index * size_of::<Event>()
+}
+
+/// How long a call may take, made of several.
+pub struct Patience {
+    /// The program's own structure, or null.
+    given: usize,
+    /// On the monotonic clock; `None` for ever, or for a time that the kernel refuses.
+    until_ns: Option<u64>,
+    /// What is left.
+    rest: libc::timespec,
+}
+
+impl Patience {
+    /// Begins now.
+    ///
+    /// # Safety
+    /// A structure lies there, or it is null.
+    pub unsafe fn of(timeout: usize) -> Patience {
+        let timeout = timeout as *const libc::timespec;
+        // SAFETY: the caller's promise.
+        let time = (!timeout.is_null()).then(|| unsafe { timeout.read_unaligned() });
+        let length_ns = time.and_then(|time| {
+            let whole_ns = u64::try_from(time.tv_sec)
+                .ok()?
+                .checked_mul(1_000_000_000)?;
+            let rest_ns = u64::try_from(time.tv_nsec).ok()?;
+            (rest_ns < 1_000_000_000).then(|| whole_ns.saturating_add(rest_ns))
+        });
+        Patience {
+            given: timeout.addr(),
+            until_ns: length_ns.map(|length_ns| clock::now_ns().saturating_add(length_ns)),
+            rest: libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
+        }
+    }
+
+    /// The address of what is left, or of what the program gave where that is no time.
+    pub fn remaining(&mut self) -> usize {
+        let Some(until_ns) = self.until_ns else {
+            return self.given;
+        };
+        let rest_ns = until_ns.saturating_sub(clock::now_ns());
+        self.rest = libc::timespec {
+            tv_sec: (rest_ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (rest_ns % 1_000_000_000) as libc::c_long,
+        };
+        ptr::from_ref(&self.rest).addr()
     }
 }
 
@@ -131,9 +276,9 @@ pub fn nap() {
     unsafe { syscall6(libc::SYS_nanosleep, arguments) };
 }
 
-/// A request that the program was told was submitted cannot be. Its data would be
-/// missing without anybody knowing.
-pub fn give_up(error: isize) -> ! {
+/// A request that the program was told was submitted cannot be, and the kernel gives no file in
+/// memory by which to say so. Its data would be missing without anybody knowing.
+fn give_up(error: isize) -> ! {
     const TEXT: &[u8] = b"iolane: the kernel refused an asynchronous request that had to wait; \
 the process ends, as it could not be told\n";
     let arguments = [2, TEXT.as_ptr().addr(), TEXT.len(), 0, 0, 0];

@@ -61,13 +61,45 @@ unsafe fn submit(context: usize, blocks_max: isize, blocks: usize) -> isize {
     blocks_max as isize
 }
 
-/// io_getevents(2) and io_pgetevents(2)
+/// io_getevents(2) and io_pgetevents(2). Completions are taken one by one as they come, also
+/// where the program waits for many: their places with the device are what the rest waits for.
 ///
 /// # Safety
 /// As there.
 unsafe fn events(number: c_long, arguments: [usize; 6]) -> isize {
     count(Call::IoGetevents);
     asynchronous::asks_for_events();
+    let [context, least, most, place, timeout, mask] = arguments;
+    if (least as isize) < 2 || most < least {
+        // SAFETY: the caller's promise.
+        return unsafe { take_events(number, arguments) };
+    }
+    // SAFETY: the caller's promise.
+    let mut patience = unsafe { aio::Patience::of(timeout) };
+    let mut taken = 0;
+    loop {
+        let rest = [
+            context,
+            1,
+            most - taken,
+            aio::event_at(place, taken),
+            patience.remaining(),
+            mask,
+        ];
+        // SAFETY: the caller's promise, for a part of the same room.
+        let result = unsafe { take_events(number, rest) };
+        match usize::try_from(result) {
+            Ok(count @ 1..) if taken + count < least => taken += count,
+            Ok(count) => return (taken + count) as isize,
+            Err(_) if taken > 0 => return taken as isize,
+            Err(_) => return result,
+        }
+    }
+}
+
+/// # Safety
+/// As io_getevents(2).
+unsafe fn take_events(number: c_long, arguments: [usize; 6]) -> isize {
     // SAFETY: the caller's promise; what was written is looked at, and no more.
     unsafe {
         let result = syscall6(number, arguments);
