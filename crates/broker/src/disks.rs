@@ -1,5 +1,7 @@
 //! One disk: its scheduler, and which cell each of its requests is in.
 
+use crate::course::{Course, Sample};
+use crate::statistics::Ended;
 use iolane_protocol::{Asked, GATE_ALL, GATE_NONE, GATE_URGENT, KIND_READ, KIND_SYNC};
 use iolane_sched::{
     Batch, Config, Kind, Level, Policy, Request, RequestId, Scheduler, WindowConfig, WindowState,
@@ -8,6 +10,7 @@ use iolane_sched::{
 /// A disk with a scheduler.
 pub struct Disk {
     pub name: String,
+    course: Course,
     /// Entry of the device whose gate counts.
     pub leader: usize,
     scheduler: Scheduler,
@@ -30,7 +33,8 @@ pub enum Taken {
 }
 
 impl Disk {
-    pub fn new(name: String, leader: usize, rotational: bool) -> Disk {
+    /// `at_ns`: since the start of the run.
+    pub fn new(name: String, leader: usize, rotational: bool, at_ns: u64) -> Disk {
         let mut config = Config::new(Policy::Lanes);
         config.rotational = rotational;
         // On a capped volume, updates beside scans have a fifth of the latency that they
@@ -40,6 +44,7 @@ impl Disk {
         config.transfer_members_max = 1;
         Disk {
             name,
+            course: Course::new(at_ns),
             leader,
             scheduler: Scheduler::new(config).expect("the defaults are valid"),
             cells: Vec::new(),
@@ -127,6 +132,24 @@ impl Disk {
 
     pub fn next_timer(&self) -> Option<u64> {
         self.scheduler.next_timer()
+    }
+
+    /// A request that was recorded for the report has ended.
+    pub fn record(&mut self, level: u8, ended: &Ended) {
+        let total_ns = ended.queued_ns + ended.device_ns;
+        self.course.record(level, ended.bytes, total_ns, ended.sunk);
+    }
+
+    /// Takes a sample if it is time for one.
+    pub fn note(&mut self, at_ns: u64) {
+        if self.course.is_due(at_ns) {
+            self.course.advance(at_ns, &self.window());
+        }
+    }
+
+    /// The whole run in samples.
+    pub fn samples(&self, at_ns: u64) -> Vec<Sample> {
+        self.course.samples(at_ns, &self.window())
     }
 
     pub fn window(&self) -> WindowState {

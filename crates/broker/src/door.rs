@@ -39,6 +39,8 @@ struct State {
     /// Numbers that nobody has, the next one last.
     free: Vec<usize>,
     dead: Vec<usize>,
+    /// Numbers of the processes, by client, as the broker sees them.
+    processes: Vec<u32>,
     /// All numbers that were ever given are below this.
     ever: usize,
 }
@@ -55,6 +57,7 @@ impl Door {
             state: Mutex::new(State {
                 free: (0..CLIENTS_MAX).rev().collect(),
                 dead: Vec::new(),
+                processes: vec![0; CLIENTS_MAX],
                 ever: 0,
             }),
             has_dead: AtomicBool::new(false),
@@ -89,6 +92,11 @@ impl Door {
     /// All numbers of processes that were ever there are below this.
     pub fn clients_ever(&self) -> usize {
         self.guests.lock().ever
+    }
+
+    /// Which process has the number, or had it last.
+    pub fn process_of(&self, client: usize) -> u32 {
+        self.guests.lock().processes[client]
     }
 
     /// How many came, and how many were sent away.
@@ -184,13 +192,14 @@ impl Guests {
         token: &[u8],
     ) -> io::Result<Option<(usize, OwnedFd)>> {
         // It lives: it waits for the answer.
-        let process = process::open(socket::peer(guest)?)?;
+        let number = socket::peer(guest)?;
+        let process = process::open(number)?;
         let mut shown = [0; TOKEN_BYTES];
         let length = socket::read_token(guest, &mut shown)?;
         if shown[..length] != *token {
             return Ok(None);
         }
-        let Some(client) = self.lock().allot() else {
+        let Some(client) = self.lock().allot(number) else {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         };
@@ -207,8 +216,9 @@ impl Guests {
 }
 
 impl State {
-    fn allot(&mut self) -> Option<usize> {
+    fn allot(&mut self, process: u32) -> Option<usize> {
         let client = self.free.pop()?;
+        self.processes[client] = process;
         self.ever = self.ever.max(client + 1);
         Some(client)
     }

@@ -15,7 +15,7 @@
 //! | `door`, `clients` | processes that come and go (pidfd); where each of their cells stands |
 //! | `disks`, `identity` | a scheduler per disk; which disk a device number belongs to |
 //! | `rules`, `profile` | rules in TOML, and those that ship |
-//! | `statistics`, `report` | what became of requests |
+//! | `statistics`, `course`, `commits`, `sinking`, `report` | what became of requests: sums, over time, what commits waited for, whose reads sank |
 //!
 //! One thread does all rounds and holds the life line, a second lets processes in and
 //! sees them end.
@@ -23,6 +23,8 @@
 
 mod broker;
 mod clients;
+mod commits;
+mod course;
 mod disks;
 mod door;
 mod error;
@@ -31,12 +33,16 @@ mod profile;
 mod report;
 mod rounds;
 mod rules;
+mod sinking;
 mod statistics;
 #[allow(unsafe_code)]
 mod sys;
 
 pub use broker::Broker;
+pub use course::Sample;
 pub use error::BrokerError;
 pub use profile::{PROFILES, Profile, profile_of};
-pub use report::{CallCount, DiskReport, LevelReport, Report, RoleReport};
+pub use report::{
+    BesideReport, CallCount, CommitReport, DiskReport, LevelReport, Report, RoleReport, SunkReport,
+};
 pub use rules::{Rules, RulesError};

@@ -1,5 +1,7 @@
 //! What became of requests, for people and for programs.
 
+mod commit;
+mod sunk;
 mod text;
 
 use hdrhistogram::Histogram;
@@ -7,13 +9,21 @@ use iolane_protocol::{Call, Header, UNRULED};
 use iolane_sched::{Level, RateUnit};
 use serde::Serialize;
 
+use crate::commits::Commits;
+use crate::course::Sample;
 use crate::disks::Disk;
 use crate::door::Door;
+use crate::sinking::Sinking;
 use crate::statistics::{Counts, Key, Statistics};
+
+pub use commit::{BesideReport, CommitReport};
+pub use sunk::SunkReport;
 
 /// The whole of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
+    /// Since the start of the run.
+    pub elapsed_ns: u64,
     /// Disks that had requests.
     pub disks: Vec<DiskReport>,
     /// Processes that came.
@@ -58,6 +68,14 @@ pub struct DiskReport {
     pub rate_limit_is_bytes: bool,
     /// What each role did.
     pub roles: Vec<RoleReport>,
+    /// What a commit waited for, if there was one.
+    pub commit: Option<CommitReport>,
+    /// Whose reads sank below their rule's level, and until when.
+    pub sunk: Vec<SunkReport>,
+    /// Those with fewer requests that are left out.
+    pub sunk_left_out: u64,
+    /// The whole run in parts.
+    pub samples: Vec<Sample>,
 }
 
 /// Of one role, operation and level.
@@ -114,6 +132,10 @@ impl LevelReport {
 
 /// What a report is made from.
 pub(crate) struct Writer<'a> {
+    /// Since the start of the run.
+    pub at_ns: u64,
+    pub commits: &'a Commits,
+    pub sinking: &'a Sinking,
     pub statistics: &'a Statistics,
     pub roles: &'a [String],
     pub disks: &'a [Disk],
@@ -125,6 +147,7 @@ impl Writer<'_> {
     pub fn report(&self) -> Report {
         let (processes, processes_turned_away) = self.door.counts();
         Report {
+            elapsed_ns: self.at_ns,
             disks: (0..self.disks.len())
                 .map(|disk| self.disk(disk))
                 .filter(|disk| !disk.roles.is_empty())
@@ -166,18 +189,26 @@ impl Writer<'_> {
                 .filter(|(key, _)| key.disk == disk)
                 .map(|(key, counts)| self.role(key, counts))
                 .collect(),
+            commit: self.commit(disk),
+            sunk: self.sunk(disk),
+            sunk_left_out: self.sinking.left_out,
+            samples: self.disks[disk].samples(self.at_ns),
         }
     }
 
+    /// What the rule calls its requests.
+    fn role_name(&self, rule: u8) -> String {
+        let named = (rule != UNRULED).then(|| self.roles.get(usize::from(rule)));
+        named
+            .flatten()
+            .map_or_else(|| "other".to_owned(), String::clone)
+    }
+
     fn role(&self, key: &Key, counts: &Counts) -> RoleReport {
-        let role = match key.rule {
-            UNRULED => None,
-            rule => self.roles.get(usize::from(rule)),
-        };
         RoleReport {
-            role: role.map_or_else(|| "other".to_owned(), String::clone),
-            operation: ["read", "write", "sync"][usize::from(key.kind.min(2))],
-            level: Level::from_index(usize::from(key.level)).map_or("none", Level::name),
+            role: self.role_name(key.rule),
+            operation: operation(key.kind),
+            level: level(key.level),
             requests: counts.requests,
             bytes: counts.bytes,
             failed: counts.failed,
@@ -187,4 +218,12 @@ impl Writer<'_> {
             total: LevelReport::of(&counts.total),
         }
     }
+}
+
+fn operation(kind: u8) -> &'static str {
+    ["read", "write", "sync"][usize::from(kind.min(2))]
+}
+
+fn level(level: u8) -> &'static str {
+    Level::from_index(usize::from(level)).map_or("none", Level::name)
 }

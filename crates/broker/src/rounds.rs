@@ -8,12 +8,15 @@ use iolane_protocol::{
     Asked, CELLS_PER_CLIENT, Cell, CellState, DEVICES_MAX, DeviceState, LEVELS, Memory, cell_of,
     client_of,
 };
+use iolane_sched::RequestId;
 
 use crate::clients::{Standing, Standings};
+use crate::commits::Commits;
 use crate::disks::{Disk, Taken};
 use crate::door::Door;
 use crate::identity;
 use crate::report::{Report, Writer};
+use crate::sinking::{Sinker, Sinking};
 use crate::statistics::{Ended, Key, Statistics};
 
 /// While there is something to do the broker comes by itself after so long, so that
@@ -33,6 +36,9 @@ pub struct Rounds {
     disk_of: [Option<usize>; DEVICES_MAX],
     standings: Standings,
     statistics: Statistics,
+    commits: Commits,
+    sinking: Sinking,
+    begun_ns: u64,
     roles: Vec<String>,
     /// Of one round; kept for its memory.
     events: Vec<Event>,
@@ -65,6 +71,9 @@ impl Rounds {
             disk_of: [None; DEVICES_MAX],
             standings: Standings::new(),
             statistics: Statistics::default(),
+            commits: Commits::default(),
+            sinking: Sinking::default(),
+            begun_ns: clock::now_ns(),
             roles,
             events: Vec::new(),
             quiet_rounds: 0,
@@ -88,6 +97,15 @@ impl Rounds {
             self.bury(client);
         }
         self.grant();
+        let at_ns = self.at_ns(clock::now_ns());
+        for disk in &mut self.disks {
+            disk.note(at_ns);
+        }
+    }
+
+    /// Since the start of the run.
+    fn at_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.begun_ns)
     }
 
     /// Until there is news, or it is time for the next round.
@@ -120,7 +138,10 @@ impl Rounds {
 
     pub fn report(&self) -> Report {
         Writer {
+            at_ns: self.at_ns(clock::now_ns()),
             statistics: &self.statistics,
+            commits: &self.commits,
+            sinking: &self.sinking,
             roles: &self.roles,
             disks: &self.disks,
             header: &self.memory.header,
@@ -141,13 +162,17 @@ impl Rounds {
                 None => entry.answer(DeviceState::Passed, index),
                 Some(found) => {
                     let known = self.disks.iter().position(|disk| disk.name == found.name);
+                    let at_ns = clock::now_ns().saturating_sub(self.begun_ns);
                     let disk = known.unwrap_or_else(|| {
-                        let made = Disk::new(found.name, index, found.rotational);
+                        let made = Disk::new(found.name, index, found.rotational, at_ns);
                         self.disks.push(made);
                         self.disks.len() - 1
                     });
                     self.disk_of[index] = Some(disk);
-                    entry.answer(DeviceState::Scheduled, self.disks[disk].leader);
+                    let disk = &self.disks[disk];
+                    // Before the answer: the first request of a disk need not ask.
+                    self.memory.devices[disk.leader].set_gate(disk.gate(), disk.has_queued());
+                    entry.answer(DeviceState::Scheduled, disk.leader);
                 }
             }
             futex::wake(entry.word(), u32::MAX);
@@ -193,7 +218,10 @@ impl Rounds {
                 let started = self.disks[disk].started(event.cell, &asked, event.at_ns);
                 self.statistics.unaccounted += u64::from(started.is_none());
                 *self.standings.of(event.cell) = match started {
-                    Some(id) => Standing::Flying(id, asked),
+                    Some(id) => {
+                        self.commits.starts(Key::of(disk, &asked));
+                        Standing::Flying(id, asked)
+                    }
                     None => Standing::Loose(asked),
                 };
             }
@@ -234,9 +262,7 @@ impl Rounds {
         let (ended_ns, result) = cell.end();
         let asked = match standing {
             Standing::Flying(id, asked) => {
-                if let Some(disk) = self.disk(&asked) {
-                    self.disks[disk].ended(id, ended_ns, result >= 0);
-                }
+                self.land(id, &asked, ended_ns, result >= 0);
                 asked
             }
             Standing::Loose(asked) => asked,
@@ -246,12 +272,6 @@ impl Rounds {
             return;
         };
         let started_ns = cell.started_ns();
-        let key = Key {
-            disk,
-            rule: asked.rule,
-            level: asked.level,
-            kind: asked.kind,
-        };
         let ended = Ended {
             bytes: u64::try_from(result)
                 .unwrap_or(0)
@@ -261,23 +281,41 @@ impl Rounds {
             failed: result < 0,
             sunk: asked.level > asked.ruled_level,
         };
-        self.statistics.record(key, &ended);
+        self.record(event.cell, Key::of(disk, &asked), &ended, ended_ns);
+    }
+
+    fn record(&mut self, cell: usize, key: Key, ended: &Ended, ended_ns: u64) {
+        self.statistics.record(key, ended);
+        self.commits.ended(&key, ended.queued_ns, ended.device_ns);
+        self.disks[key.disk].record(key.level, ended);
+        if ended.sunk {
+            let sinker = Sinker {
+                process: self.door.process_of(client_of(cell)),
+                disk: key.disk,
+                rule: key.rule,
+            };
+            let at_ns = self.at_ns(ended_ns);
+            self.sinking.record(sinker, at_ns, ended.bytes, key.level);
+        }
+    }
+
+    /// A request is no longer with the device.
+    fn land(&mut self, id: RequestId, asked: &Asked, at_ns: u64, ok: bool) {
+        if let Some(disk) = self.disk(asked) {
+            self.disks[disk].ended(id, at_ns, ok);
+            self.commits.leaves(&Key::of(disk, asked));
+        }
     }
 
     /// The request will never be reported as ended.
     fn forget(&mut self, standing: Standing) {
-        let now_ns = clock::now_ns();
         match standing {
             Standing::Queued(id, asked) => {
                 if let Some(disk) = self.disk(&asked) {
                     self.disks[disk].withdraw(id);
                 }
             }
-            Standing::Flying(id, asked) => {
-                if let Some(disk) = self.disk(&asked) {
-                    self.disks[disk].ended(id, now_ns, false);
-                }
-            }
+            Standing::Flying(id, asked) => self.land(id, &asked, clock::now_ns(), false),
             Standing::Loose(_) | Standing::Unknown => {}
         }
     }
@@ -300,10 +338,11 @@ impl Rounds {
     fn grant(&mut self) {
         let now_ns = clock::now_ns();
         let (memory, standings) = (self.memory, &mut self.standings);
-        for disk in &mut self.disks {
+        for (index, disk) in self.disks.iter_mut().enumerate() {
             disk.dispatch(now_ns, |number, id| {
                 let standing = standings.of(number);
                 if let Standing::Queued(_, asked) = *standing {
+                    self.commits.starts(Key::of(index, &asked));
                     *standing = Standing::Flying(id, asked);
                 }
                 let_go(memory, number, now_ns);

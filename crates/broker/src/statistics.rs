@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use iolane_protocol::Asked;
 
 /// Latencies are kept from a microsecond to an hour, two digits of them.
 const LATENCY_NS_MIN: u64 = 1_000;
@@ -19,6 +20,18 @@ pub struct Key {
     pub level: u8,
     /// `KIND_READ`, `KIND_WRITE` or `KIND_SYNC`.
     pub kind: u8,
+}
+
+impl Key {
+    /// Of a request on a disk.
+    pub fn of(disk: usize, asked: &Asked) -> Key {
+        Key {
+            disk,
+            rule: asked.rule,
+            level: asked.level,
+            kind: asked.kind,
+        }
+    }
 }
 
 /// One request that has ended.

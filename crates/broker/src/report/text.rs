@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use super::{DiskReport, LevelReport, Report, RoleReport};
+use super::{DiskReport, LevelReport, Report, RoleReport, SunkReport};
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -60,7 +60,29 @@ fn of_disk(disk: &DiskReport) -> Result<String, fmt::Error> {
     for role in &disk.roles {
         line(&mut text, role)?;
     }
+    for sunk in &disk.sunk {
+        writeln!(text, "  {}", of_sunk(sunk))?;
+    }
+    if disk.sunk_left_out > 0 {
+        writeln!(text, "  {} shorter ones sank, too", disk.sunk_left_out)?;
+    }
+    if let Some(commit) = &disk.commit {
+        writeln!(text, "  {}", commit.sentence)?;
+    }
     Ok(text)
+}
+
+fn of_sunk(sunk: &SunkReport) -> String {
+    format!(
+        "{} of process {} sank to {} from {:.1} to {:.1} s: {} requests, {:.1} MB",
+        sunk.role,
+        sunk.process,
+        sunk.level,
+        sunk.from_ns as f64 / 1e9,
+        sunk.to_ns as f64 / 1e9,
+        sunk.requests,
+        sunk.bytes as f64 / 1e6,
+    )
 }
 
 fn line(text: &mut String, role: &RoleReport) -> fmt::Result {
@@ -88,7 +110,7 @@ fn line(text: &mut String, role: &RoleReport) -> fmt::Result {
 }
 
 /// Three digits and a unit.
-fn time(ns: f64) -> String {
+pub fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ..1e3 => (ns, "ns"),
         1e3..1e6 => (ns / 1e3, "us"),

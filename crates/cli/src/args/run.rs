@@ -13,7 +13,8 @@ pub struct RunArgs {
     /// Rules in TOML, which come before those of the profile (docs/run.md)
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
-    /// Where the report goes: as JSON if the name ends in .json, otherwise as text
+    /// Where the report goes: as JSON if the name ends in .json, as a page if in .html,
+    /// otherwise as text
     /// [default: standard error]
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 mod child;
 mod library;
+mod page;
 mod program;
 mod report;
 
@@ -26,7 +27,7 @@ pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
     let program = program::find(&arguments.command[0])?;
     program::check(&program)?;
     let library = library::find(arguments.library.as_deref())?;
-    let report = report::Place::new(arguments.report.clone())?;
+    let report = report::Place::new(arguments.report.clone(), &session.paths)?;
     let broker = Broker::start(&rules, arguments.check).map_err(|error| {
         Failure::setup(
             error.to_string(),

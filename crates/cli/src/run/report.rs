@@ -1,5 +1,7 @@
 //! Where the report goes.
 
+use std::env;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,17 +9,24 @@ use std::path::PathBuf;
 
 use iolane_broker::Report;
 
+use super::page;
+use crate::environment::{Environment, command_line};
 use crate::error::Failure;
+use crate::system::SystemPaths;
 
 /// A file, or standard error.
-pub struct Place(Option<PathBuf>);
+pub struct Place {
+    path: Option<PathBuf>,
+    /// For the page.
+    environment: Environment,
+}
 
 impl Place {
     /// Checks that the file can be written.
     ///
     /// # Errors
     /// It cannot.
-    pub fn new(path: Option<PathBuf>) -> Result<Place, Failure> {
+    pub fn new(path: Option<PathBuf>, paths: &SystemPaths) -> Result<Place, Failure> {
         if let Some(path) = &path {
             let opened = OpenOptions::new().append(true).create(true).open(path);
             opened.map_err(|source| Failure::Output {
@@ -25,24 +34,27 @@ impl Place {
                 source,
             })?;
         }
-        Ok(Place(path))
+        let words: Vec<_> = env::args_os().collect();
+        Ok(Place {
+            path,
+            environment: Environment::read(paths, None, command_line(&words)),
+        })
     }
 
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, report: &Report) -> Result<(), Failure> {
-        let Some(path) = &self.0 else {
+        let Some(path) = &self.path else {
             say(&report.to_string());
             return Ok(());
         };
-        let is_json = path
-            .extension()
-            .is_some_and(|extension| extension == "json");
-        let text = if is_json {
-            let document = serde_json::json!({ "schema": "iolane.run/1", "report": report });
-            format!("{document:#}\n")
-        } else {
-            report.to_string()
+        let text = match path.extension().and_then(OsStr::to_str) {
+            Some("json") => {
+                let document = serde_json::json!({ "schema": "iolane.run/1", "report": report });
+                format!("{document:#}\n")
+            }
+            Some("html") => page::page(report, &self.environment),
+            _ => report.to_string(),
         };
         fs::write(path, text)
             .map_err(|source| Failure::writing(&path.display().to_string(), &source))

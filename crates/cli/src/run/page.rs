@@ -1,0 +1,203 @@
+//! The report as a page: figures, and how the run went over time.
+
+use iolane_broker::{DiskReport, Report, RoleReport, Sample};
+
+use crate::environment::Environment;
+use crate::output::chart::{Axis, LineChart, Series};
+use crate::output::html::{self, Section};
+use crate::output::text::Table;
+use crate::output::units;
+
+const LEVELS: [&str; 5] = ["critical", "foreground", "normal", "prefetch", "background"];
+/// With fewer samples there is no course to see.
+const SAMPLES_MIN: usize = 3;
+
+/// The whole page.
+pub fn page(report: &Report, environment: &Environment) -> String {
+    let mut sections: Vec<Section> = report.disks.iter().map(of_disk).collect();
+    sections.push(processes(report));
+    html::page("iolane run", environment, &warnings(report), &sections)
+}
+
+fn of_disk(disk: &DiskReport) -> Section {
+    let mut section = Section::new(format!("Disk {}", disk.disk));
+    if let Some(commit) = &disk.commit {
+        section = section.text([commit.sentence.as_str()]);
+    }
+    section = section.table(roles(&disk.roles));
+    if disk.samples.len() >= SAMPLES_MIN {
+        section = over_time(section, &disk.samples);
+    }
+    if !disk.sunk.is_empty() {
+        section = section.heading("What sank, and when").table(sunk(disk));
+    }
+    if disk.sunk_left_out > 0 {
+        section = section.text([format!(
+            "{} with fewer requests sank, too.",
+            disk.sunk_left_out
+        )]);
+    }
+    section
+}
+
+fn roles(roles: &[RoleReport]) -> Table {
+    let header = [
+        "role",
+        "operation",
+        "level",
+        "requests",
+        "data",
+        "failed",
+        "sunk",
+        "for leave",
+        "with the disk",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+    ];
+    let mut table = Table::new(3, header);
+    for role in roles {
+        let some = |count: u64| {
+            if count > 0 {
+                count.to_string()
+            } else {
+                String::new()
+            }
+        };
+        table.row([
+            role.role.clone(),
+            role.operation.to_owned(),
+            role.level.to_owned(),
+            role.requests.to_string(),
+            format!("{} MB", units::figure(role.bytes as f64 / 1e6)),
+            some(role.failed),
+            some(role.sunk),
+            units::time(role.queued.mean_ns),
+            units::time(role.device.mean_ns),
+            units::time(role.total.p50_ns as f64),
+            units::time(role.total.p99_ns as f64),
+            units::time(role.total.p99_9_ns as f64),
+            units::time(role.total.max_ns as f64),
+        ]);
+    }
+    table.without_empty_columns()
+}
+
+fn over_time(section: Section, samples: &[Sample]) -> Section {
+    let points = |value: &dyn Fn(&Sample) -> Option<f64>| -> Vec<(f64, f64)> {
+        let middles = samples.iter().map(|sample| {
+            let middle_ns = sample.from_ns as f64 + sample.length_ns as f64 / 2.0;
+            (middle_ns / 1e9, value(sample))
+        });
+        middles
+            .filter_map(|(at, value)| Some((at, value?)))
+            .collect()
+    };
+    let by_level = |value: &dyn Fn(&Sample, usize) -> Option<f64>| -> Vec<Series> {
+        let series = LEVELS.iter().enumerate().map(|(level, name)| {
+            let is_used = samples.iter().any(|sample| sample.requests[level] > 0);
+            is_used.then(|| Series::new(*name, points(&|sample| value(sample, level))))
+        });
+        series.flatten().collect()
+    };
+    let per_second = |sample: &Sample, count: u64| count as f64 / (sample.length_ns as f64 / 1e9);
+    let rates = by_level(&|sample, level| Some(per_second(sample, sample.requests[level])));
+    let latencies = by_level(&|sample, level| {
+        let count = sample.requests[level];
+        (count > 0).then(|| sample.total_ns[level] as f64 / count as f64)
+    });
+    let window = Series::new("window", points(&|sample| Some(sample.window_transfers)));
+    let requests_limit =
+        points(&|sample| sample.rate_limit.filter(|_| !sample.rate_limit_is_bytes));
+    let bytes_limit = points(&|sample| sample.rate_limit.filter(|_| sample.rate_limit_is_bytes));
+    let mut rates = rates;
+    if !requests_limit.is_empty() {
+        rates.push(Series::new("the volume's limit", requests_limit));
+    }
+    let mut section = section
+        .heading("Requests a second")
+        .chart(chart(Axis::linear("requests/s", units::count), rates))
+        .heading("Mean latency, with the wait for leave")
+        .chart(chart(Axis::log10("latency", units::time), latencies))
+        .heading("Learned window: transfers that lower levels may have in flight")
+        .chart(chart(Axis::linear("transfers", units::count), vec![window]));
+    if !bytes_limit.is_empty() {
+        let limit = Series::new("the volume's limit", bytes_limit);
+        let axis = Axis::linear("bytes/s", units::bytes_per_second);
+        section = section
+            .heading("Recognised limit")
+            .chart(chart(axis, vec![limit]));
+    }
+    section
+}
+
+fn sunk(disk: &DiskReport) -> Table {
+    let header = ["role", "level", "process", "from", "to", "requests", "data"];
+    let mut table = Table::new(2, header);
+    for sunk in &disk.sunk {
+        table.row([
+            sunk.role.clone(),
+            sunk.level.to_owned(),
+            sunk.process.to_string(),
+            format!("{:.1} s", sunk.from_ns as f64 / 1e9),
+            format!("{:.1} s", sunk.to_ns as f64 / 1e9),
+            sunk.requests.to_string(),
+            format!("{} MB", units::figure(sunk.bytes as f64 / 1e6)),
+        ]);
+    }
+    table
+}
+
+fn processes(report: &Report) -> Section {
+    let mut sentences = vec![format!(
+        "{} processes in {:.1} s.",
+        report.processes,
+        report.elapsed_ns as f64 / 1e9
+    )];
+    if report.disks.is_empty() {
+        sentences.push("No request was scheduled.".to_owned());
+    }
+    if report.reclaimed > 0 {
+        sentences.push(format!(
+            "{} places came back from processes that had ended.",
+            report.reclaimed
+        ));
+    }
+    Section::new("Processes").text(sentences)
+}
+
+/// What was not scheduled.
+fn warnings(report: &Report) -> Vec<String> {
+    let counts = [
+        (
+            report.unaccounted,
+            "requests went outside of the scheduler's account",
+        ),
+        (
+            report.left,
+            "requests went unscheduled, as the broker had not moved for a second",
+        ),
+        (
+            report.without_cell,
+            "requests went unscheduled, as their process had too many",
+        ),
+        (
+            report.processes_turned_away as u64,
+            "processes were not scheduled, as too many were there",
+        ),
+    ];
+    let some = counts.into_iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, what)| format!("{count} {what}."))
+        .collect()
+}
+
+fn chart(y: Axis<'_>, series: Vec<Series>) -> maud::Markup {
+    LineChart {
+        x: Axis::linear("time since the start (s)", units::figure),
+        y,
+        series,
+        mark_x: None,
+    }
+    .svg()
+}
