@@ -25,9 +25,13 @@ pub struct RunArgs {
     /// ../lib/iolane]
     #[arg(long, value_name = "FILE")]
     pub library: Option<PathBuf>,
+    /// Print what makes systemd start an installed server under iolane run: mariadb,
+    /// mysql or postgresql
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "rules", "report", "check"])]
+    pub print_unit: Option<String>,
     /// The program and its arguments
     #[arg(
-        required = true,
+        required_unless_present = "print_unit",
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "COMMAND"

@@ -5,6 +5,7 @@ mod library;
 mod page;
 mod program;
 mod report;
+mod unit;
 
 use std::fs;
 
@@ -23,6 +24,9 @@ pub const ABOUT: &str = "Run a database with prioritized I/O, unmodified";
 /// # Errors
 /// What keeps the command from being started as it should: it is not started then.
 pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
+    if let Some(name) = &arguments.print_unit {
+        return print_unit(name, &arguments);
+    }
     let rules = rules(&arguments)?;
     let program = program::find(&arguments.command[0])?;
     program::check(&program)?;
@@ -46,6 +50,22 @@ pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
     }
     report.write(&result)?;
     Ok(String::new())
+}
+
+fn print_unit(name: &str, arguments: &RunArgs) -> Result<String, Failure> {
+    let library = library::find(arguments.library.as_deref())?;
+    let program = std::env::current_exe().map_err(|error| Failure::Internal {
+        message: format!("this program's own file is not known: {error}"),
+    })?;
+    let is_named = arguments.library.is_some();
+    unit::drop_in(
+        name,
+        &unit::Runner {
+            program,
+            library,
+            is_named,
+        },
+    )
 }
 
 /// Those of the user, then those of the profile.

@@ -33,7 +33,7 @@ fn place() -> TempDir {
     TempDir::new_in("/var/tmp").unwrap()
 }
 
-fn has(program: &str) -> bool {
+pub fn has(program: &str) -> bool {
     let which = Command::new("sh")
         .args(["-c", &format!("command -v {program}")])
         .stdout(Stdio::null())

@@ -101,9 +101,9 @@ fn an_option_alone_is_taken_or_named_in_what_is_said() {
     for entry in &commands {
         let name = words(entry.place, entry.command.get_name());
         let mut base = [name.clone(), required(entry)].concat();
-        // What only one of several ways needs, such as the table of store load.
+        // What only one of several ways needs: the table of store load, the command of run.
         let mut complete = failure(&commands, entry, &base).is_none();
-        if !complete && entry.command.get_name() == "load" {
+        if !complete && ["load", "run"].contains(&entry.command.get_name()) {
             base.push("x".to_owned());
             complete = failure(&commands, entry, &base).is_none();
         }
