@@ -122,6 +122,18 @@ impl Rules {
         Ok(rules)
     }
 
+    /// The role and level of the first rule that names processes or threads and matches
+    /// these names, whatever else it says. `None` where none does: what is known without
+    /// looking at requests.
+    pub fn of_thread(&self, command_line: &[u8], thread: &[u8]) -> Option<(&str, Level)> {
+        let named = self.entries.iter().zip(&self.roles).find(|(entry, _)| {
+            let names = entry.processes != Patterns::ANY || entry.threads != Patterns::ANY;
+            names && entry.processes.match_text(command_line) && entry.threads.match_text(thread)
+        });
+        let (entry, role) = named?;
+        Some((role, Level::from_index(usize::from(entry.level))?))
+    }
+
     /// These, and where none of them matches, those.
     ///
     /// # Errors
@@ -239,6 +251,21 @@ mod tests {
 
     fn error(text: &str) -> String {
         Rules::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn threads_have_the_level_of_the_first_rule_that_names_them() {
+        let text = "[[rule]]\nrole = 'all'\nlevel = 'critical'\n\
+                    [[rule]]\nrole = 'compaction'\npath = '*.sst'\nthread = 'low*'\nlevel = 'background'\n\
+                    [[rule]]\nrole = 'vacuum'\nprocess = '*vacuum*'\nlevel = 'prefetch'\n";
+        let rules = Rules::parse(text).unwrap();
+        let of = |line: &[u8], thread: &[u8]| rules.of_thread(line, thread);
+        assert_eq!(of(b"db", b"low0"), Some(("compaction", Level::Background)));
+        assert_eq!(
+            of(b"postgres: vacuum", b"x"),
+            Some(("vacuum", Level::Prefetch))
+        );
+        assert_eq!(of(b"db", b"x"), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! | `target` | what is measured on; refuses what would destroy data |
 //! | `kernel_scheduler`, `cleanup`, `survivor` | what a run changes and mounts, and that it is put back however the run ends |
 //! | `environment`, `inflight`, `processors` | what is recorded of the machine, and whether other programs used it |
-//! | `run` | `iolane run`: the command as a child (`child`), its report (`report`) and page (`page`) |
+//! | `run` | `iolane run`: the command as a child (`child`), its report (`report`) and page (`page`), the drop-in for a service (`unit`), the mode without a library (`kernel`) |
 //! | `disk` | modelled disks: list, show, serve, cut, verify |
 //! | `store` | tables from the shell |
 //! | `output` | tables, JSON, SVG plots, the HTML page, progress, standard output |

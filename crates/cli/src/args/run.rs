@@ -3,13 +3,24 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    User,
+    Kernel,
+    Auto,
+}
 
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// Rules that ship with iolane, by the database's name; auto goes by the command
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub profile: String,
+    /// How: through a preloaded library (user), by the kernel's I/O priorities (kernel), or
+    /// the first where the library can enter the program (auto)
+    #[arg(long, value_enum, value_name = "MODE", default_value = "auto")]
+    pub mode: Mode,
     /// Rules in TOML, which come before those of the profile (docs/run.md)
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
@@ -27,7 +38,7 @@ pub struct RunArgs {
     pub library: Option<PathBuf>,
     /// Print what makes systemd start an installed server under iolane run: mariadb,
     /// mysql or postgresql
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "rules", "report", "check"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "rules", "report", "check", "mode"])]
     pub print_unit: Option<String>,
     /// The program and its arguments
     #[arg(

@@ -21,29 +21,39 @@ use crate::sys::signal;
 const LOOK: Duration = Duration::from_millis(20);
 const PRELOAD: &str = "LD_PRELOAD";
 
+/// What the command runs under.
+pub trait Host {
+    /// Before the start.
+    fn prepare(&self, command: &mut Command);
+    /// After it.
+    fn started(&mut self, process: u32);
+    /// Called again and again while the command runs.
+    fn look(&mut self);
+    /// Whether processes that the command has started are still served.
+    fn is_used(&self) -> bool;
+    /// Reports what was done so far.
+    fn tell(&self);
+}
+
 /// Runs it; gives the exit code that a shell would. Goes on while processes that it
-/// has started use the disks: a server that puts itself into the background.
+/// has started are served: a server that puts itself into the background.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run(
-    command: &[OsString],
-    library: &Path,
-    broker: &Broker,
-    report: &Place,
-) -> Result<u8, Failure> {
+pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
     // Before it is started: no signal is lost between.
     let mut signals =
         Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1]).map_err(|error| {
             Failure::setup(format!("cannot listen for signals: {error}"), "Try again.")
         })?;
-    let mut child = start(command, library, broker)?;
+    let mut child = start(command, host)?;
+    host.started(child.id());
     let is_interactive = io::stdin().is_terminal();
     let mut ended: Option<ExitStatus> = None;
     loop {
         for arrived in signals.pending() {
             match arrived {
-                SIGUSR1 => tell(broker, report),
+                SIGUSR1 => host.tell(),
                 // The terminal sends it to the command, too.
                 SIGINT | SIGQUIT if is_interactive && ended.is_none() => {}
                 _ if ended.is_none() => signal::send(&child, arrived),
@@ -51,6 +61,7 @@ pub fn run(
                 _ => return Ok(ended.map_or(0, exit_code)),
             }
         }
+        host.look();
         if ended.is_none() {
             ended = child.try_wait().map_err(|source| {
                 Failure::course(
@@ -60,7 +71,7 @@ pub fn run(
             })?;
         }
         if let Some(status) = ended
-            && broker.clients() == 0
+            && !host.is_used()
         {
             return Ok(exit_code(status));
         }
@@ -68,29 +79,52 @@ pub fn run(
     }
 }
 
-fn start(command: &[OsString], library: &Path, broker: &Broker) -> Result<Child, Failure> {
-    let (name, address) = broker.environment();
-    let mut preload = OsString::from(library);
-    if let Some(others) = env::var_os(PRELOAD) {
-        preload.push(":");
-        preload.push(others);
-    }
-    Command::new(&command[0])
-        .args(&command[1..])
-        .env(PRELOAD, preload)
-        .env(name, address)
-        .spawn()
-        .map_err(|error| {
-            let name = command[0].to_string_lossy();
-            Failure::setup(format!("cannot start {name}: {error}"), "Check its file.")
-        })
+fn start(command: &[OsString], host: &dyn Host) -> Result<Child, Failure> {
+    let mut made = Command::new(&command[0]);
+    made.args(&command[1..]);
+    host.prepare(&mut made);
+    made.spawn().map_err(|error| {
+        let name = command[0].to_string_lossy();
+        Failure::setup(format!("cannot start {name}: {error}"), "Check its file.")
+    })
 }
 
-/// On request, while it goes on.
-fn tell(broker: &Broker, place: &Place) {
-    if let Some(report) = broker.report()
-        && let Err(failure) = place.write(&report)
-    {
+/// Mode `user`: the library is preloaded, and finds the broker.
+pub struct Preloaded<'a> {
+    pub library: &'a Path,
+    pub broker: &'a Broker,
+    pub report: &'a Place,
+}
+
+impl Host for Preloaded<'_> {
+    fn prepare(&self, command: &mut Command) {
+        let (name, address) = self.broker.environment();
+        let mut preload = OsString::from(self.library);
+        if let Some(others) = env::var_os(PRELOAD) {
+            preload.push(":");
+            preload.push(others);
+        }
+        command.env(PRELOAD, preload).env(name, address);
+    }
+
+    fn started(&mut self, _process: u32) {}
+
+    fn look(&mut self) {}
+
+    fn is_used(&self) -> bool {
+        self.broker.clients() > 0
+    }
+
+    fn tell(&self) {
+        if let Some(report) = self.broker.report() {
+            warn(self.report.write(&report));
+        }
+    }
+}
+
+/// While the command runs, nothing ends because a report cannot be written.
+pub fn warn(written: Result<(), Failure>) {
+    if let Err(failure) = written {
         eprintln!("warning: {failure}");
     }
 }

@@ -1,6 +1,7 @@
 //! `iolane run`: a database that knows nothing of priorities, with them.
 
 mod child;
+mod kernel;
 mod library;
 mod page;
 mod program;
@@ -11,7 +12,7 @@ use std::fs;
 
 use iolane_broker::{Broker, PROFILES, Rules, profile_of};
 
-use crate::args::run::RunArgs;
+use crate::args::run::{Mode, RunArgs};
 use crate::error::Failure;
 use crate::session::Session;
 
@@ -29,16 +30,33 @@ pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
     }
     let rules = rules(&arguments)?;
     let program = program::find(&arguments.command[0])?;
-    program::check(&program)?;
+    let obstacle = program::obstacle(&program)?;
+    match (arguments.mode, obstacle) {
+        (Mode::User, Some(obstacle)) => Err(obstacle),
+        (Mode::Auto, Some(obstacle)) => {
+            eprintln!("warning: {obstacle}; the mode is kernel");
+            in_kernel(&arguments, &rules, session)
+        }
+        (Mode::Kernel, _) => in_kernel(&arguments, &rules, session),
+        (Mode::User | Mode::Auto, None) => preloaded(&arguments, &rules, session),
+    }
+}
+
+fn preloaded(arguments: &RunArgs, rules: &Rules, session: &Session) -> Result<String, Failure> {
     let library = library::find(arguments.library.as_deref())?;
     let report = report::Place::new(arguments.report.clone(), &session.paths)?;
-    let broker = Broker::start(&rules, arguments.check).map_err(|error| {
+    let broker = Broker::start(rules, arguments.check).map_err(|error| {
         Failure::setup(
             error.to_string(),
             "iolane run needs shared memory (memfd_create) and abstract Unix sockets.",
         )
     })?;
-    let ended = child::run(&arguments.command, &library, &broker, &report)?;
+    let mut host = child::Preloaded {
+        library: &library,
+        broker: &broker,
+        report: &report,
+    };
+    let ended = child::run(&arguments.command, &mut host)?;
     session.end_with(ended);
     let Some(result) = broker.finish() else {
         return Err(Failure::Internal {
@@ -49,6 +67,24 @@ pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
         report.write_calls(&result);
     }
     report.write(&result)?;
+    Ok(String::new())
+}
+
+fn in_kernel(arguments: &RunArgs, rules: &Rules, session: &Session) -> Result<String, Failure> {
+    if arguments.check || arguments.library.is_some() {
+        return Err(Failure::setup(
+            "in mode kernel no library enters the command",
+            "Leave out --check and --library.",
+        ));
+    }
+    let report = report::Place::new(arguments.report.clone(), &session.paths)?;
+    let tell = |result: &kernel::KernelReport| child::warn(report.write_kernel(result));
+    let mut host = kernel::Kernel::new(rules, session, &tell);
+    let ended = child::run(&arguments.command, &mut host)?;
+    session.end_with(ended);
+    let result = host.report();
+    drop(host);
+    report.write_kernel(&result)?;
     Ok(String::new())
 }
 

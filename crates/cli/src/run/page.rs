@@ -2,6 +2,7 @@
 
 use iolane_broker::{DiskReport, Report, RoleReport, Sample};
 
+use super::kernel::KernelReport;
 use crate::environment::Environment;
 use crate::output::chart::{Axis, LineChart, Series};
 use crate::output::html::{self, Section};
@@ -17,6 +18,39 @@ pub fn page(report: &Report, environment: &Environment) -> String {
     let mut sections: Vec<Section> = report.disks.iter().map(of_disk).collect();
     sections.push(processes(report));
     html::page("iolane run", environment, &warnings(report), &sections)
+}
+
+/// The same for mode `kernel`.
+pub fn kernel_page(report: &KernelReport, environment: &Environment) -> String {
+    let mut disks = Table::new(3, ["disk", "scheduler", "before and after", "it honours"]);
+    for disk in &report.disks {
+        let name = |scheduler: &Option<String>| scheduler.clone().unwrap_or_default();
+        let (before, now) = (name(&disk.scheduler_before), name(&disk.scheduler));
+        disks.row([disk.disk.clone(), now, before, disk.honours.to_owned()]);
+    }
+    let mut roles = Table::new(2, ["role", "level", "threads"]);
+    for role in &report.roles {
+        let threads = role.threads.to_string();
+        roles.row([role.role.clone(), role.level.to_owned(), threads]);
+    }
+    let sections = [
+        Section::new("Disks").table(disks),
+        Section::new("Threads with a priority").table(roles),
+    ];
+    let refused = format!(
+        "{} threads could not be given their priority.",
+        report.refused
+    );
+    let warnings: Vec<String> = (report.refused > 0)
+        .then_some(refused)
+        .into_iter()
+        .collect();
+    html::page(
+        "iolane run --mode kernel",
+        environment,
+        &warnings,
+        &sections,
+    )
 }
 
 fn of_disk(disk: &DiskReport) -> Section {

@@ -17,8 +17,8 @@ const HEADER_BYTES_MAX: u64 = 64 << 10;
 const SCRIPTS_MAX: usize = 4;
 /// Of the ELF specification.
 const PT_INTERP: u32 = 3;
-const INSTEAD: &str = "Use a dynamically linked build that runs without file capabilities; the \
-kernel's own priorities (ionice) need no library.";
+const INSTEAD: &str = "Use --mode kernel, which needs no library (docs/run.md), or a dynamically \
+linked build that runs without file capabilities.";
 
 /// As a shell looks for it.
 ///
@@ -52,24 +52,35 @@ fn is_executable(path: &Path) -> bool {
     metadata.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether the dynamic loader would preload a library into it.
+/// Why the dynamic loader would preload no library into it; `None` if it would.
 ///
 /// # Errors
-/// It would not, and why.
-pub fn check(path: &Path) -> Result<(), Failure> {
+/// It cannot be read.
+pub fn obstacle(path: &Path) -> Result<Option<Failure>, Failure> {
     let mut path = path.to_owned();
     for _ in 0..SCRIPTS_MAX {
         match look(&path)? {
-            None => return Ok(()),
-            Some(interpreter) => path = interpreter,
+            Seen::Open => return Ok(None),
+            Seen::Closed(obstacle) => return Ok(Some(obstacle)),
+            Seen::Script(interpreter) => path = interpreter,
         }
     }
-    Ok(())
+    Ok(None)
 }
 
-/// The interpreter, if it is a script.
-fn look(path: &Path) -> Result<Option<PathBuf>, Failure> {
-    let refuse = |why: &str| Failure::setup(format!("{} {why}", path.display()), INSTEAD);
+/// What a file is for the library.
+enum Seen {
+    Open,
+    Closed(Failure),
+    /// Its interpreter's path.
+    Script(PathBuf),
+}
+
+fn look(path: &Path) -> Result<Seen, Failure> {
+    let closed = |why: &str| {
+        let message = format!("{} {why}", path.display());
+        Ok(Seen::Closed(Failure::setup(message, INSTEAD)))
+    };
     let unreadable = |error| {
         let remedy = "iolane run has to see whether its library can enter the program.";
         Failure::setup(format!("cannot read {}: {error}", path.display()), remedy)
@@ -83,25 +94,25 @@ fn look(path: &Path) -> Result<Option<PathBuf>, Failure> {
         let word = line
             .split(u8::is_ascii_whitespace)
             .find(|word| !word.is_empty());
-        return Ok(word.map(|word| PathBuf::from(OsStr::from_bytes(word))));
+        return Ok(match word {
+            Some(word) => Seen::Script(PathBuf::from(OsStr::from_bytes(word))),
+            // A shell takes it.
+            None => Seen::Open,
+        });
     }
     let metadata = fs::metadata(path).map_err(unreadable)?;
     if metadata.mode() & 0o6000 != 0 && !is_own(&metadata) {
-        return Err(refuse(
+        return closed(
             "runs as another user (set-user-ID or set-group-ID): no library is preloaded into it",
-        ));
+        );
     }
     if attribute::exists(path, c"security.capability") {
-        return Err(refuse(
-            "has file capabilities: no library is preloaded into it",
-        ));
+        return closed("has file capabilities: no library is preloaded into it");
     }
     match executable(&header) {
-        Executable::Dynamic => Ok(None),
-        Executable::Static => Err(refuse(
-            "is statically linked: no library can be preloaded into it",
-        )),
-        Executable::Foreign => Err(refuse("is no 64-bit program of this machine")),
+        Executable::Dynamic => Ok(Seen::Open),
+        Executable::Static => closed("is statically linked: no library can be preloaded into it"),
+        Executable::Foreign => closed("is no 64-bit program of this machine"),
     }
 }
 
@@ -163,7 +174,7 @@ mod tests {
     fn programs_are_found_as_a_shell_does() {
         let shell = find(OsStr::new("sh")).unwrap();
         assert!(shell.is_absolute());
-        check(&shell).unwrap();
+        assert!(obstacle(&shell).unwrap().is_none());
         assert!(find(OsStr::new("/etc/passwd")).is_err());
         assert!(find(&OsString::from("no-such-program-here")).is_err());
     }
@@ -185,14 +196,16 @@ mod tests {
             }
         }
         fs::write(&path, &bare).unwrap();
-        let refused = check(&path).unwrap_err();
+        let refused = obstacle(&path).unwrap().unwrap();
         assert!(
             refused.to_string().contains("statically linked"),
             "{refused}"
         );
         fs::write(&path, "#!/bin/sh -e\n").unwrap();
-        check(&path).unwrap();
+        assert!(obstacle(&path).unwrap().is_none());
         fs::write(&path, "\x7fELF\x01\x01").unwrap();
-        assert_eq!(check(&path).unwrap_err().kind().exit_code(), 2);
+        let refused = obstacle(&path).unwrap().unwrap();
+        assert_eq!(refused.kind().exit_code(), 2);
+        assert!(obstacle(&folder.path().join("none")).is_err());
     }
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use iolane_broker::Report;
 
+use super::kernel::KernelReport;
 use super::page;
 use crate::environment::{Environment, command_line};
 use crate::error::Failure;
@@ -44,19 +45,43 @@ impl Place {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, report: &Report) -> Result<(), Failure> {
+        let document = || serde_json::json!({ "schema": "iolane.run/1", "report": report });
+        self.put(
+            || page::page(report, &self.environment),
+            document,
+            || report.to_string(),
+        )
+    }
+
+    /// The same for mode `kernel`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_kernel(&self, report: &KernelReport) -> Result<(), Failure> {
+        let document = || serde_json::json!({ "schema": "iolane.run.kernel/1", "report": report });
+        self.put(
+            || page::kernel_page(report, &self.environment),
+            document,
+            || report.to_string(),
+        )
+    }
+
+    fn put(
+        &self,
+        page: impl FnOnce() -> String,
+        document: impl FnOnce() -> serde_json::Value,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
         let Some(path) = &self.path else {
-            say(&report.to_string());
+            say(&text());
             return Ok(());
         };
-        let text = match path.extension().and_then(OsStr::to_str) {
-            Some("json") => {
-                let document = serde_json::json!({ "schema": "iolane.run/1", "report": report });
-                format!("{document:#}\n")
-            }
-            Some("html") => page::page(report, &self.environment),
-            _ => report.to_string(),
+        let content = match path.extension().and_then(OsStr::to_str) {
+            Some("json") => format!("{:#}\n", document()),
+            Some("html") => page(),
+            _ => text(),
         };
-        fs::write(path, text)
+        fs::write(path, content)
             .map_err(|source| Failure::writing(&path.display().to_string(), &source))
     }
 

@@ -20,6 +20,27 @@ impl IoPriority {
     pub const BEST_EFFORT: Self = Self(2 << CLASS_SHIFT);
     /// Only when nobody else has anything.
     pub const IDLE: Self = Self(3 << CLASS_SHIFT);
+
+    /// So far below the best without rights, at most 7.
+    pub const fn best_effort(below: u16) -> Self {
+        Self(Self::BEST_EFFORT.0 + if below < 7 { below } else { 7 })
+    }
+}
+
+/// That of any thread, by its number.
+///
+/// # Errors
+/// It has ended.
+pub fn of_thread(thread: u32) -> io::Result<IoPriority> {
+    get(thread).map(IoPriority)
+}
+
+/// Gives it to any thread, by its number.
+///
+/// # Errors
+/// It has ended, or belongs to another user.
+pub fn set_thread(thread: u32, priority: IoPriority) -> io::Result<()> {
+    set(thread, priority.0)
 }
 
 /// The calling thread's priority until dropped.
@@ -33,8 +54,8 @@ impl Scoped {
     /// # Errors
     /// `EPERM` for the real-time class without the rights to it.
     pub fn set(priority: IoPriority) -> io::Result<Self> {
-        let before = get()?;
-        set(priority.0)?;
+        let before = get(0)?;
+        set(0, priority.0)?;
         Ok(Self {
             before,
             _not_send: PhantomData,
@@ -45,20 +66,21 @@ impl Scoped {
 impl Drop for Scoped {
     fn drop(&mut self) {
         // It was allowed before.
-        let _ = set(self.before);
+        let _ = set(0, self.before);
     }
 }
 
-fn get() -> io::Result<u16> {
-    // SAFETY: two integers in, one out; 0 names the calling thread.
-    let value = unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0) };
+/// 0 names the calling thread.
+fn get(thread: u32) -> io::Result<u16> {
+    // SAFETY: two integers in, one out.
+    let value = unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, thread) };
     u16::try_from(value).map_err(|_| io::Error::last_os_error())
 }
 
-fn set(value: u16) -> io::Result<()> {
+fn set(thread: u32, value: u16) -> io::Result<()> {
     let value = libc::c_long::from(value);
-    // SAFETY: three integers; changes nothing but the calling thread's priority.
-    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, value) };
+    // SAFETY: three integers; changes nothing but the thread's priority.
+    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, thread, value) };
     if result == 0 {
         Ok(())
     } else {
@@ -72,11 +94,11 @@ mod tests {
 
     #[test]
     fn threads_inherit_it_and_it_is_put_back() {
-        let before = get().unwrap();
+        let before = get(0).unwrap();
         let scoped = Scoped::set(IoPriority::IDLE).unwrap();
-        let inherited = std::thread::spawn(|| get().unwrap()).join().unwrap();
+        let inherited = std::thread::spawn(|| get(0).unwrap()).join().unwrap();
         assert_eq!(inherited, IoPriority::IDLE.0);
         drop(scoped);
-        assert_eq!(get().unwrap(), before);
+        assert_eq!(get(0).unwrap(), before);
     }
 }

@@ -2,6 +2,7 @@
 
 mod container;
 mod failing;
+mod kernel;
 mod place;
 mod probes;
 mod refusals;

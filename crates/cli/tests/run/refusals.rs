@@ -57,10 +57,19 @@ fn programs_that_cannot_be_entered_are_refused() {
         iolane_testing::skipped("no static C library");
         return;
     }
-    let output = run(&["--", program.to_str().unwrap()]);
+    let output = run(&["--mode", "user", "--", program.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("statically linked"), "{error}");
+    assert!(error.contains("--mode kernel"), "{error}");
+    // By itself it takes the mode in which it can run.
+    let output = run(&["--", program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("statically linked") && said.contains("the mode is kernel"),
+        "{said}"
+    );
 }
 
 /// The words of the command are not this program's.
