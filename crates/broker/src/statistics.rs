@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use iolane_protocol::Asked;
 
-/// Latencies are kept from a microsecond to an hour, two digits of them.
-const LATENCY_NS_MIN: u64 = 1_000;
+/// Latencies are kept from a nanosecond, as most requests wait for no leave, to an hour, two
+/// digits of them.
+const LATENCY_NS_MIN: u64 = 1;
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 2;
 

@@ -118,6 +118,7 @@ pub fn time(ns: f64) -> String {
         _ => (ns / 1e9, "s"),
     };
     let digits = match value {
+        0.0 => 0,
         ..10.0 => 2,
         10.0..100.0 => 1,
         _ => 0,
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn times_have_three_digits() {
-        assert_eq!(time(0.0), "0.00 ns");
+        assert_eq!(time(0.0), "0 ns");
         assert_eq!(time(1_234_000.0), "1.23 ms");
         assert_eq!(time(45_600.0), "45.6 us");
         assert_eq!(time(2e9), "2.00 s");

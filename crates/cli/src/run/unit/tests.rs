@@ -105,7 +105,7 @@ fn what_cannot_be_changed_is_refused() {
     assert!(drop_in_for("oracle", "oracle.service", &[other]).is_err());
     let unit = Unit::parse("mariadb.service", "/x", [MARIADB]);
     let mariadb = service("mariadb").unwrap();
-    let refused = made(mariadb, &unit, &runner("/home/me/library.so")).unwrap_err();
+    let refused = made(mariadb, &unit, &runner("/root/library.so")).unwrap_err();
     assert!(refused.to_string().contains("ProtectHome"), "{refused}");
     let mut named = runner("/opt/library.so");
     named.is_named = true;
