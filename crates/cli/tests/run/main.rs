@@ -1,6 +1,7 @@
 //! `iolane run`: what stands under it does as it does without.
 
 mod container;
+mod embedded;
 mod failing;
 mod kernel;
 mod place;

@@ -15,12 +15,12 @@ use crate::place::{iolane_run, scheduled, wait_until};
 /// Times that each server is killed, unless the environment says otherwise.
 const KILLS: u32 = 2;
 /// So many rows are acknowledged before, and then it works on for a moment.
-const ROWS_MIN: usize = 50;
-const WORK: Duration = Duration::from_millis(300);
+pub const ROWS_MIN: usize = 50;
+pub const WORK: Duration = Duration::from_millis(300);
 /// Rows that a client would insert: more than it can before the server is killed.
 const ROWS_MAX: u32 = 200_000;
 
-fn kills() -> u32 {
+pub fn kills() -> u32 {
     let wanted = std::env::var("IOLANE_RUN_KILLS").ok();
     wanted.map_or(KILLS, |text| {
         text.parse().expect("IOLANE_RUN_KILLS is a number")
@@ -41,8 +41,11 @@ pub fn has(program: &str) -> bool {
     which.is_ok_and(|status| status.success())
 }
 
+/// What a server's client inserts.
+const INSERT: &str = "INSERT INTO t(v) VALUES (repeat('x', 700)); SELECT max(id) FROM t;\n";
+
 /// Inserts rows one by one, each acknowledged by its number in a file.
-fn start_inserting(mut client: Command, acknowledged: &Path) -> Child {
+pub fn start_inserting(mut client: Command, acknowledged: &Path, insert: &'static str) -> Child {
     let mut child = client
         .stdin(Stdio::piped())
         .stdout(fs::File::create(acknowledged).unwrap())
@@ -52,9 +55,8 @@ fn start_inserting(mut client: Command, acknowledged: &Path) -> Child {
     let mut input = child.stdin.take().unwrap();
     std::thread::spawn(move || {
         for _ in 0..ROWS_MAX {
-            let line = "INSERT INTO t(v) VALUES (repeat('x', 700)); SELECT max(id) FROM t;\n";
             // The client ends when its server does.
-            if input.write_all(line.as_bytes()).is_err() {
+            if input.write_all(insert.as_bytes()).is_err() {
                 return;
             }
         }
@@ -63,7 +65,7 @@ fn start_inserting(mut client: Command, acknowledged: &Path) -> Child {
 }
 
 /// The numbers of acknowledged rows: those in whole lines of a file.
-fn acknowledged_in(path: &Path) -> BTreeSet<u64> {
+pub fn acknowledged_in(path: &Path) -> BTreeSet<u64> {
     let text = fs::read_to_string(path).unwrap();
     numbers(text.rsplit_once('\n').map_or("", |(whole, _)| whole))
 }
@@ -76,7 +78,7 @@ fn numbers(text: &str) -> BTreeSet<u64> {
 
 /// All of them are there. Numbers between may be missing: a server that comes back leaves
 /// some out.
-fn check(acknowledged: &Path, found: &str) {
+pub fn check(acknowledged: &Path, found: &str) {
     let (acknowledged, found) = (acknowledged_in(acknowledged), numbers(found));
     let missing: Vec<_> = acknowledged.difference(&found).collect();
     assert!(
@@ -85,12 +87,12 @@ fn check(acknowledged: &Path, found: &str) {
     );
 }
 
-fn output(command: &mut Command) -> String {
+pub fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-fn kill(process: &str) {
+pub fn kill(process: &str) {
     let sent = Command::new("kill").args(["-KILL", process]).status();
     assert!(sent.unwrap().success());
 }
@@ -212,7 +214,7 @@ fn mariadb_survives(options: &[&str]) {
         let acknowledged = server.path("acknowledged");
         let mut client = server.client();
         client.arg("d");
-        let mut inserting = start_inserting(client, &acknowledged);
+        let mut inserting = start_inserting(client, &acknowledged, INSERT);
         wait_until(|| acknowledged_in(&acknowledged).len() >= ROWS_MIN);
         std::thread::sleep(WORK);
         kill(fs::read_to_string(server.path("pid")).unwrap().trim());
@@ -341,6 +343,27 @@ impl Postgres {
         output(self.client().args(["--command", question]))
     }
 
+    /// Every index and heap, as pg_amcheck knows it.
+    fn check_everything(&self) {
+        let program = self.programs.join("pg_amcheck");
+        if !program.exists() {
+            iolane_testing::skipped("pg_amcheck is not installed");
+            return;
+        }
+        let checked = Command::new(program)
+            .args([
+                "--install-missing",
+                "--heapallindexed",
+                "--username=postgres",
+            ])
+            .arg("--host")
+            .arg(self.place.path())
+            .arg("postgres")
+            .output()
+            .unwrap();
+        assert!(checked.status.success(), "{checked:?}");
+    }
+
     fn number(&self) -> String {
         let text = fs::read_to_string(self.path("data/postmaster.pid")).unwrap();
         text.lines().next().unwrap().to_owned()
@@ -357,7 +380,7 @@ fn postgresql_comes_back() {
     server.ask("CREATE TABLE t(id BIGSERIAL PRIMARY KEY, v TEXT)");
     for _ in 0..kills() {
         let acknowledged = server.path("acknowledged");
-        let mut inserting = start_inserting(server.client(), &acknowledged);
+        let mut inserting = start_inserting(server.client(), &acknowledged, INSERT);
         wait_until(|| acknowledged_in(&acknowledged).len() >= ROWS_MIN);
         std::thread::sleep(WORK);
         kill(&server.number());
@@ -369,6 +392,7 @@ fn postgresql_comes_back() {
         server.ask("CHECKPOINT");
         server.ask("VACUUM t");
         assert_eq!(server.ask("SELECT count(v) FROM t"), found);
+        server.check_everything();
     }
     let stopped = Command::new("kill")
         .args(["-INT", &server.number()])
