@@ -152,6 +152,60 @@ static void direct(void)
 	SHOW(pread(fd, page, 100, 10));
 }
 
+static volatile int over;
+
+/* Somebody waits for the disk. */
+static void *wait_for_disk(void *unused)
+{
+	int fd = open_file("waiting", O_RDWR | O_DIRECT);
+	char *other;
+
+	(void)unused;
+	if (posix_memalign((void **)&other, PAGE, PAGE))
+		die("posix_memalign");
+	memset(other, 'w', PAGE);
+	while (!over)
+		if (pwrite(fd, other, PAGE, 0) != PAGE)
+			die("pwrite");
+	free(other);
+	close(fd);
+	return NULL;
+}
+
+/* Reads of many pages at once, beside it: whole, short, behind the end, skewed. */
+static void large(void)
+{
+	enum { LARGE = 1 << 20, LONG = LARGE + 3 * PAGE };
+	int fd = open_file("large", O_RDWR | O_DIRECT);
+	pthread_t waiting;
+	char *memory;
+	long wrong = 0;
+
+	if (posix_memalign((void **)&memory, PAGE, LONG))
+		die("posix_memalign");
+	for (int i = 0; i < LONG; i++)
+		memory[i] = (char)(i / 512 % 251);
+	SHOW(pwrite(fd, memory, LONG, 0));
+	if (pthread_create(&waiting, NULL, wait_for_disk, NULL))
+		die("pthread_create");
+	usleep(20000);
+	for (int i = 0; i < 8; i++) {
+		memset(memory, 0xee, LONG);
+		wrong += pread(fd, memory, LONG, 0) != LONG;
+		for (int j = 0; j < LONG; j++)
+			wrong += memory[j] != (char)(j / 512 % 251);
+	}
+	SHOW(wrong);
+	SHOW(pread(fd, memory, LONG, LARGE));
+	SHOW(pread(fd, memory, LONG, 2 * LARGE));
+	SHOW(pread(fd, memory + 1, LARGE, 0));
+	SHOW(pread(fd, memory, LARGE, -1));
+	SHOW(pread(fd, memory, LARGE, 1));
+	over = 1;
+	pthread_join(waiting, NULL);
+	free(memory);
+}
+
 static void append(void)
 {
 	int fd = open_file("append", O_RDWR | O_APPEND | O_DSYNC);
@@ -369,7 +423,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } patterns[] = {
-	{ "plain", plain },	    { "wrong", wrong },	      { "direct", direct },
+	{ "plain", plain },	    { "wrong", wrong },	      { "direct", direct }, { "large", large },
 	{ "append", append },	    { "descriptors", descriptors }, { "passed", passed },
 	{ "forked", forked },	    { "cloned", cloned },     { "threads", threads },
 	{ "cancelled", cancelled }, { "signals", signals },

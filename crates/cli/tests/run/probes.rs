@@ -85,6 +85,7 @@ mod calls {
         plain 2
         wrong 0
         direct 8
+        large 33
         append 5
         descriptors 0
         passed 1

@@ -7,6 +7,7 @@ use iolane_protocol::sys::clock;
 use iolane_protocol::{KIND_READ, KIND_SYNC, KIND_WRITE};
 use libc::ssize_t;
 
+pub use super::pieces::read_in_pieces;
 use crate::client;
 use crate::descriptor::{self, Known};
 use crate::sys::{file, residency};

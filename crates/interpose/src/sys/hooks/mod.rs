@@ -8,6 +8,7 @@ mod aio;
 mod around;
 mod control;
 mod network;
+mod pieces;
 mod read;
 mod sync;
 mod uring;

@@ -11,7 +11,7 @@ use iolane_protocol::Call;
 
 /// Exports a function: each name with its manual page's arguments.
 macro_rules! hooks {
-    ($($name:ident => $call:ident($around:ident, $fd:ident, $offset:expr, $length:expr)
+    ($($name:ident => $call:ident($around:ident, $fd:ident, $offset:expr, $length:expr $(, $buffer:expr)?)
         $real:ident($($argument:ident: $type:ty),*);)*) => {
         $(
             /// See the manual page of that name.
@@ -23,7 +23,7 @@ macro_rules! hooks {
             pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> ssize_t {
                 // SAFETY: the caller's promise, for the arguments as they came.
                 unsafe {
-                    around::$around(Call::$call, $fd, $offset, $length, || {
+                    around::$around(Call::$call, $fd, $offset, $length, $($buffer,)? || {
                         real::$real($($argument),*)
                     })
                 }
@@ -40,9 +40,9 @@ hooks! {
         __read_chk(fd: c_int, buffer: *mut c_void, count: size_t, size: size_t);
     readv => Readv(read, fd, None, length_of(pieces, count))
         readv(fd: c_int, pieces: *const iovec, count: c_int);
-    pread => Pread(read, fd, Some(offset), count)
+    pread => Pread(read_in_pieces, fd, Some(offset), count, buffer.expose_provenance())
         pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t);
-    pread64 => Pread(read, fd, Some(offset), count)
+    pread64 => Pread(read_in_pieces, fd, Some(offset), count, buffer.expose_provenance())
         pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t);
     __pread_chk => Pread(read, fd, Some(offset), count)
         __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, size: size_t);

@@ -1,0 +1,78 @@
+//! Large reads of a thread that reads on and on, while others wait for the disk: in pieces,
+//! each with leave of its own. Otherwise a backup that reads 10 MB at once has a volume with a
+//! limit of bytes for half a second.
+
+use std::ffi::{c_int, c_void};
+
+use iolane_protocol::sys::clock;
+use iolane_protocol::{Call, DEVICES_MAX};
+use libc::ssize_t;
+
+use super::around;
+use crate::client;
+use crate::descriptor;
+use crate::sys::real;
+use crate::thread;
+
+/// What is written back at once, too.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// A read at a place.
+///
+/// # Safety
+/// As for pread(2) into `buffer`.
+pub unsafe fn read_in_pieces(
+    call: Call,
+    descriptor: c_int,
+    offset: Option<i64>,
+    length: usize,
+    buffer: usize,
+    do_it: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let is_large = length > PIECE_BYTES && length <= ssize_t::MAX as usize;
+    let place = offset.filter(|&offset| {
+        let end = i64::try_from(length)
+            .ok()
+            .and_then(|length| offset.checked_add(length));
+        is_large && offset >= 0 && end.is_some() && is_in_the_way(descriptor)
+    });
+    let Some(place) = place else {
+        return around::read(call, descriptor, offset, length, do_it);
+    };
+    let mut done = 0;
+    while done < length {
+        let piece = (length - done).min(PIECE_BYTES);
+        let at = place + done as i64;
+        let into: *mut c_void = std::ptr::with_exposed_provenance_mut(buffer.wrapping_add(done));
+        let result = around::read(call, descriptor, Some(at), piece, || {
+            // SAFETY: the caller's promise, for a part of the buffer.
+            unsafe { real::pread64(descriptor, into, piece, at) }
+        });
+        match usize::try_from(result) {
+            Ok(count) => {
+                done += count;
+                if count < piece {
+                    break;
+                }
+            }
+            // What was read before counts, as in the kernel.
+            Err(_) if done > 0 => break,
+            Err(_) => return result,
+        }
+    }
+    done as ssize_t
+}
+
+/// Whether the thread reads on and on where others waited for the disk a moment ago.
+fn is_in_the_way(descriptor: c_int) -> bool {
+    let Some(client) = client::current() else {
+        return false;
+    };
+    let now_ns = clock::now_ns();
+    thread::reads_on(now_ns)
+        && descriptor::find(client.memory, descriptor).is_some_and(|known| {
+            let devices = &client.memory.devices;
+            let device = &devices[usize::from(known.device) % DEVICES_MAX];
+            devices[device.leader() % DEVICES_MAX].urgent_lately(now_ns)
+        })
+}
