@@ -1,6 +1,6 @@
-//! Large reads of a thread that reads on and on, while others wait for the disk: in pieces,
-//! each with leave of its own. Otherwise a backup that reads 10 MB at once has a volume with a
-//! limit of bytes for half a second.
+//! Large reads while others wait for the disk: in pieces, each with leave of its own, so that
+//! the thread soon sinks. Otherwise a backup that reads 10 MB at once has a volume with a limit
+//! of bytes for half a second.
 
 use std::ffi::{c_int, c_void};
 
@@ -12,7 +12,6 @@ use super::around;
 use crate::client;
 use crate::descriptor;
 use crate::sys::real;
-use crate::thread;
 
 /// What is written back at once, too.
 const PIECE_BYTES: usize = 256 << 10;
@@ -63,16 +62,14 @@ pub unsafe fn read_in_pieces(
     done as ssize_t
 }
 
-/// Whether the thread reads on and on where others waited for the disk a moment ago.
+/// Whether others waited for the disk a moment ago.
 fn is_in_the_way(descriptor: c_int) -> bool {
     let Some(client) = client::current() else {
         return false;
     };
-    let now_ns = clock::now_ns();
-    thread::reads_on(now_ns)
-        && descriptor::find(client.memory, descriptor).is_some_and(|known| {
-            let devices = &client.memory.devices;
-            let device = &devices[usize::from(known.device) % DEVICES_MAX];
-            devices[device.leader() % DEVICES_MAX].urgent_lately(now_ns)
-        })
+    descriptor::find(client.memory, descriptor).is_some_and(|known| {
+        let devices = &client.memory.devices;
+        let device = &devices[usize::from(known.device) % DEVICES_MAX];
+        devices[device.leader() % DEVICES_MAX].urgent_lately(clock::now_ns())
+    })
 }
