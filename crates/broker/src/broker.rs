@@ -38,6 +38,7 @@ impl Broker {
         let memory = mapping::map_new(file.as_fd(), |memory| {
             memory.rules.fill(&rules.entries);
             memory.rules.refuses_uring = rules.refuses_uring;
+            memory.rules.read_ahead_bytes = rules.read_ahead_bytes;
         })
         .map_err(BrokerError::when("map shared memory"))?;
         let is_over = Arc::new(AtomicBool::new(false));

@@ -44,6 +44,7 @@ pub use error::BrokerError;
 pub use identity::{Found, disk_of};
 pub use profile::{PROFILES, Profile, profile_of};
 pub use report::{
-    BesideReport, CallCount, CommitReport, DiskReport, LevelReport, Report, RoleReport, SunkReport,
+    BesideReport, CallCount, CommitReport, DiskReport, LevelReport, ReadAheadReport, Report,
+    RoleReport, SunkReport,
 };
 pub use rules::{Rules, RulesError};

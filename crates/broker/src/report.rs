@@ -40,8 +40,21 @@ pub struct Report {
     pub reclaimed: u64,
     /// Requests that went unscheduled because their process had too many.
     pub without_cell: u64,
+    /// Pages that were read ahead in the order of an index.
+    pub read_ahead: ReadAheadReport,
     /// Calls by name, if they were counted.
     pub calls: Vec<CallCount>,
+}
+
+/// Pages of InnoDB that were read ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReadAheadReport {
+    /// Asked for.
+    pub pages: u64,
+    /// Taken by a read of the program.
+    pub used: u64,
+    /// Passed over by a scan, or not what they were taken for.
+    pub passed: u64,
 }
 
 /// How often a call was caught.
@@ -146,6 +159,7 @@ pub(crate) struct Writer<'a> {
 impl Writer<'_> {
     pub fn report(&self) -> Report {
         let (processes, processes_turned_away) = self.door.counts();
+        let (pages, used, passed) = self.header.read_ahead.counts();
         Report {
             elapsed_ns: self.at_ns,
             disks: (0..self.disks.len())
@@ -159,6 +173,11 @@ impl Writer<'_> {
             stops: self.statistics.stops,
             reclaimed: self.statistics.reclaimed,
             without_cell: self.header.no_cell(),
+            read_ahead: ReadAheadReport {
+                pages,
+                used,
+                passed,
+            },
             calls: Call::ALL
                 .iter()
                 .filter_map(|call| self.call(*call))

@@ -60,6 +60,7 @@ enum What {
     Asked,
     Ended,
     Left,
+    Withdrawn,
 }
 
 impl Rounds {
@@ -245,8 +246,8 @@ impl Rounds {
                 self.end(event, standing);
                 free(cell);
             }
-            (What::Left, _) => {
-                self.statistics.left += 1;
+            (What::Left | What::Withdrawn, _) => {
+                self.statistics.left += u64::from(event.what == What::Left);
                 self.forget(standing);
                 *self.standings.of(event.cell) = Standing::Unknown;
                 free(cell);
@@ -382,6 +383,7 @@ fn read(cell: &Cell, number: usize, is_known: bool, events: &mut Vec<Event>) {
             push(cell.end().0.max(cell.started_ns()), What::Ended);
         }
         Some(CellState::Left) => push(u64::MAX, What::Left),
+        Some(CellState::Withdrawn) => push(u64::MAX, What::Withdrawn),
         _ => {}
     }
 }

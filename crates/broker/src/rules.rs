@@ -25,6 +25,7 @@ pub struct Rules {
     pub(crate) entries: Vec<RuleEntry>,
     pub(crate) roles: Vec<String>,
     pub(crate) refuses_uring: bool,
+    pub(crate) read_ahead_bytes: u64,
 }
 
 #[derive(Deserialize)]
@@ -112,6 +113,7 @@ impl Rules {
             entries: Vec::new(),
             roles: Vec::new(),
             refuses_uring,
+            read_ahead_bytes: 0,
         };
         for rule in &document.rule {
             let entry = entry(rule.get_ref())
@@ -132,6 +134,13 @@ impl Rules {
         });
         let (entry, role) = named?;
         Some((role, Level::from_index(usize::from(entry.level))?))
+    }
+
+    /// With read-ahead in the order of InnoDB's indexes, in so much memory of each process.
+    #[must_use]
+    pub fn reading_ahead(mut self, bytes: u64) -> Rules {
+        self.read_ahead_bytes = bytes;
+        self
     }
 
     /// These, and where none of them matches, those.

@@ -13,6 +13,7 @@ use std::sync::atomic::{
 use iolane_protocol::sys::futex;
 use iolane_protocol::{CELLS_PER_CLIENT, Call, KIND_READ, KIND_SYNC, KIND_WRITE};
 
+use crate::ahead::{self, EXTENT_WORDS, Extent};
 use crate::client::{self, Client};
 use crate::descriptor;
 use crate::sys::aio::{self, BLOCK_WORDS, Block};
@@ -40,6 +41,8 @@ struct Pending {
     copy: [AtomicU64; BLOCK_WORDS],
     /// Minus the number of the error by which the kernel refused it after that, or 0.
     refusal: AtomicI64,
+    /// What it changes, if it writes.
+    change: [AtomicU64; EXTENT_WORDS],
 }
 
 static PENDING: [Pending; CELLS_PER_CLIENT] = [const {
@@ -50,6 +53,7 @@ static PENDING: [Pending; CELLS_PER_CLIENT] = [const {
         block: AtomicUsize::new(0),
         copy: [const { AtomicU64::new(0) }; BLOCK_WORDS],
         refusal: AtomicI64::new(0),
+        change: [const { AtomicU64::new(0) }; EXTENT_WORDS],
     }
 }; CELLS_PER_CLIENT];
 
@@ -71,31 +75,31 @@ pub fn forget_all() {
 /// Submits one control block. Gives what io_submit(2) gives for it: 1, or minus an
 /// error's number.
 pub fn submit(context: usize, address: usize) -> isize {
-    let Some((ticket, block)) = ticket_for(address) else {
-        return aio::submit(context, address);
+    let change = aio::read_block(address).and_then(|block| begin_change(&block));
+    let Some((ticket, block)) = ticket_for(address, 0) else {
+        let result = aio::submit(context, address);
+        if let Some(change) = change {
+            // Nobody sees when it ends.
+            ahead::give_up();
+            change.end();
+        }
+        return result;
     };
     ticket.count(Call::IoSubmit);
     let pending = &PENDING[ticket.index()];
-    pending.context.store(context, Ordering::Relaxed);
-    pending
-        .descriptor
-        .store(block.descriptor(), Ordering::Relaxed);
-    pending.block.store(address, Ordering::Release);
+    note(pending, context, address, &block, change);
     if ticket.has_started() {
         pending.state.store(FLYING, Ordering::Release);
     } else if may_park(&block) {
-        pending.refusal.store(0, Ordering::Relaxed);
-        for (to, from) in pending.copy.iter().zip(block.words()) {
-            to.store(from, Ordering::Relaxed);
-        }
-        PARKED_COUNT.fetch_add(1, Ordering::SeqCst);
-        pending.state.store(PARKED, Ordering::SeqCst);
-        ticket.post();
+        park(pending, &block, &ticket);
         return 1;
     } else {
         ticket.post();
         pending.state.store(FLYING, Ordering::Release);
         if !ticket.wait() {
+            if change.is_some() {
+                ahead::give_up();
+            }
             clear(pending);
             return aio::submit(context, address);
         }
@@ -104,6 +108,8 @@ pub fn submit(context: usize, address: usize) -> isize {
     if result != 1 {
         clear(pending);
         ticket.give_back(result.min(0) as i64);
+    } else if change.is_some() {
+        note_written(&block);
     }
     result
 }
@@ -114,8 +120,105 @@ fn may_park(block: &Block) -> bool {
     ASKS_FOR_EVENTS.load(Ordering::Relaxed) && client::has_submitter() && !block.is_vectored()
 }
 
+fn note(pending: &Pending, context: usize, address: usize, block: &Block, change: Option<Extent>) {
+    pending.context.store(context, Ordering::Relaxed);
+    pending
+        .descriptor
+        .store(block.descriptor(), Ordering::Relaxed);
+    for (to, from) in pending.change.iter().zip(Extent::to_words(change)) {
+        to.store(from, Ordering::Relaxed);
+    }
+    pending.refusal.store(0, Ordering::Relaxed);
+    pending.block.store(address, Ordering::Release);
+}
+
+/// It waits for leave.
+fn park(pending: &Pending, block: &Block, ticket: &Ticket) {
+    for (to, from) in pending.copy.iter().zip(block.words()) {
+        to.store(from, Ordering::Relaxed);
+    }
+    PARKED_COUNT.fetch_add(1, Ordering::SeqCst);
+    pending.state.store(PARKED, Ordering::SeqCst);
+    ticket.post();
+}
+
+/// A block that writes is about to be submitted.
+fn begin_change(block: &Block) -> Option<Extent> {
+    let (kind, length) = block.transfer()?;
+    if kind != KIND_WRITE {
+        return None;
+    }
+    ahead::begin_change(block.descriptor(), Some(block.offset()), length as u64)
+}
+
+/// A block that may have written a page was submitted.
+fn note_written(block: &Block) {
+    if let Some(client) = client::of_request()
+        && let Some((_, length)) = block.written()
+        && ahead::may_be_page(client.memory, block.offset(), length)
+    {
+        let (descriptor, offset) = (block.descriptor(), block.offset());
+        block.with_written(|page| ahead::note_write(client.memory, descriptor, offset, page));
+    }
+}
+
+/// Submits blocks of the library's own, which read, each with the least level that it may have:
+/// what may go at once in one call, the rest when it may. Tells which could not be submitted.
+pub fn submit_own(context: usize, wanted: &[(usize, u8)], mut refused: impl FnMut(usize)) {
+    const BATCH_MAX: usize = 64;
+    for group in wanted.chunks(BATCH_MAX) {
+        let (mut batch, mut tickets) = ([0; BATCH_MAX], [None; BATCH_MAX]);
+        let mut count = 0;
+        for &(address, level_min) in group {
+            let Some((ticket, block)) = ticket_for(address, level_min) else {
+                refused(address);
+                continue;
+            };
+            let pending = &PENDING[ticket.index()];
+            note(pending, context, address, &block, None);
+            if ticket.has_started() {
+                pending.state.store(FLYING, Ordering::Release);
+                (batch[count], tickets[count]) = (address, Some(ticket));
+                count += 1;
+            } else {
+                park(pending, &block, &ticket);
+            }
+        }
+        let taken = usize::try_from(aio::submit_all(context, &batch[..count])).unwrap_or(0);
+        for (address, ticket) in batch[..count].iter().zip(tickets).skip(taken) {
+            if let Some(ticket) = ticket {
+                clear(&PENDING[ticket.index()]);
+                ticket.give_back(0);
+            }
+            refused(*address);
+        }
+    }
+}
+
+/// Takes back a block of the library's own that waits for leave. `false`: it has gone.
+pub fn withdraw(address: usize) -> bool {
+    let is_it = |index: &usize| PENDING[*index].block.load(Ordering::Acquire) == address;
+    let found = (0..CELLS_PER_CLIENT)
+        .map(|step| (place_of(address) as usize + step) % CELLS_PER_CLIENT)
+        .find(is_it);
+    let (Some(index), Some(client)) = (found, client::of_request()) else {
+        return false;
+    };
+    let pending = &PENDING[index];
+    let is_ours = pending
+        .state
+        .compare_exchange(PARKED, LEAVING, Ordering::SeqCst, Ordering::SeqCst)
+        .is_ok();
+    if is_ours {
+        PARKED_COUNT.fetch_sub(1, Ordering::SeqCst);
+        clear(pending);
+        Ticket::of_cell(client, index).withdraw();
+    }
+    is_ours
+}
+
 /// Asks for leave, if the block is of a kind that is scheduled.
-fn ticket_for(address: usize) -> Option<(Ticket, Block)> {
+fn ticket_for(address: usize, level_min: u8) -> Option<(Ticket, Block)> {
     let client = client::current()?;
     let block = aio::read_block(address)?;
     let (kind, length) = block.transfer()?;
@@ -128,6 +231,7 @@ fn ticket_for(address: usize) -> Option<(Ticket, Block)> {
         offset: if kind == KIND_SYNC { 0 } else { block.offset() },
         length,
         asynchronous: true,
+        level_min,
     };
     let ticket = ticket::prepare(client, &known, &request, place_of(address))?;
     Some((ticket, block))
@@ -139,6 +243,13 @@ fn place_of(address: usize) -> u32 {
 }
 
 fn clear(pending: &Pending) {
+    let change = pending
+        .change
+        .each_ref()
+        .map(|word| word.swap(0, Ordering::Relaxed));
+    if let Some(change) = Extent::from_words(change) {
+        change.end();
+    }
     pending.block.store(0, Ordering::Relaxed);
     pending.state.store(EMPTY, Ordering::Release);
 }
@@ -241,6 +352,12 @@ fn leave(index: usize) {
     let copy = pending.copy.as_ptr().addr();
     let result = submit_when_there_is_room(context, copy);
     let is_known = result == 1 || refuse(pending, context, result);
+    // While nobody else may clear the copy.
+    if result == 1
+        && let Some(block) = aio::read_block(copy)
+    {
+        note_written(&block);
+    }
     pending.state.store(FLYING, Ordering::SeqCst);
     PARKED_COUNT.fetch_sub(1, Ordering::SeqCst);
     if !is_known {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use iolane_protocol::sys::introduce;
 use iolane_protocol::{Address, ENVIRONMENT, Memory, Welcome};
 
-use crate::asynchronous;
 use crate::sys::{environment, page};
+use crate::{ahead, asynchronous};
 
 /// What a child of a fork must not take over from its parent: the kernel
 /// replaces the page by zeros there (`MADV_WIPEONFORK`).
@@ -21,6 +21,8 @@ pub struct OwnPage {
     requests: AtomicU32,
     /// Whether the thread runs that submits asynchronous requests.
     has_submitter: AtomicBool,
+    /// Whether the thread runs, or ran, that reads ahead.
+    has_reader: AtomicBool,
 }
 
 const STRANGER: u32 = 0;
@@ -55,6 +57,11 @@ pub fn begin() {
     };
     let is_first = ADDRESS.set(address).is_ok() && PAGE.set(page).is_ok();
     IS_ON.store(is_first, Ordering::Release);
+}
+
+/// Whether there is, or may come, anything to schedule.
+pub fn is_on() -> bool {
+    IS_ON.load(Ordering::Acquire)
 }
 
 /// This process as a client; `None` if nothing is to be scheduled. The first call
@@ -101,6 +108,19 @@ pub fn start_submitter(start: impl FnOnce() -> bool) {
     };
     if !client.page.has_submitter.swap(true, Ordering::AcqRel) && !start() {
         client.page.has_submitter.store(false, Ordering::Release);
+    }
+}
+
+/// Starts the thread that reads ahead, once in a process.
+pub fn start_reader(start: impl FnOnce() -> bool) {
+    let Some(client) = current() else {
+        return;
+    };
+    if !client.page.has_reader.load(Ordering::Relaxed)
+        && !client.page.has_reader.swap(true, Ordering::AcqRel)
+        && !start()
+    {
+        ahead::give_up();
     }
 }
 

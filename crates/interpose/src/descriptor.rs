@@ -9,7 +9,7 @@ use crate::sys::file::{self, Stat};
 use iolane_protocol::sys::{clock, futex};
 
 /// Descriptors beyond go unscheduled.
-const DESCRIPTORS_MAX: usize = 65_536;
+pub const DESCRIPTORS_MAX: usize = 65_536;
 /// How long a process waits, once per device, for the broker to say whether it is one.
 const ANSWER_NS_MAX: u64 = 200_000_000;
 
@@ -54,14 +54,42 @@ pub struct Known {
     pub file: u32,
 }
 
+/// What is behind a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// It cannot be said, or not yet.
+    Unknown,
+    /// Nothing that is scheduled.
+    NoDisk,
+    /// A file on a device with a scheduler.
+    File(Known),
+}
+
 /// The file behind a descriptor, if its requests are scheduled.
 pub fn find(memory: &Memory, descriptor: i32) -> Option<Known> {
-    let entry = ENTRIES.get(usize::try_from(descriptor).ok()?)?;
+    match behind(memory, descriptor) {
+        Behind::File(known) => Some(known),
+        _ => None,
+    }
+}
+
+/// The same, and why there is none.
+pub fn behind(memory: &Memory, descriptor: i32) -> Behind {
+    let index = usize::try_from(descriptor).ok();
+    let Some(entry) = index.and_then(|index| ENTRIES.get(index)) else {
+        return Behind::Unknown;
+    };
     let mut what = entry.what.load(Ordering::Acquire);
     if what & VALID == 0 {
-        what = look(memory, descriptor, entry)?;
+        match look(memory, descriptor, entry) {
+            Some(found) => what = found,
+            None => return Behind::Unknown,
+        }
     }
-    (what & SCHEDULED != 0).then(|| Known {
+    if what & SCHEDULED == 0 {
+        return Behind::NoDisk;
+    }
+    Behind::File(Known {
         rules: entry.rules.load(Ordering::Relaxed),
         direct: what & DIRECT != 0,
         durable: what & DURABLE != 0,

@@ -3,7 +3,8 @@
 //! It stands in for the calls with which databases read, write and sync, asks
 //! the broker for leave where that is needed (`ticket`), and lets the process do
 //! its own system call. What is asked goes by rules on the file, the operation
-//! and the thread (`descriptor`, `thread`).
+//! and the thread (`descriptor`, `thread`). Where it is asked for, it reads ahead for
+//! InnoDB (`ahead`).
 //!
 //! Without its environment variable it does nothing. When the broker is gone
 //! it does nothing any more. A hook allocates nothing, takes no lock, changes
@@ -15,9 +16,11 @@
 //! | `sys/hooks` | the functions that are replaced; `around` is what they share: what passes, read-ahead of scans, paced write-back |
 //! | `ticket` | leave for one request: judge, take a cell, wait, give back |
 //! | `asynchronous` | Linux AIO: what has to wait is parked, and submitted by a thread of the library |
+//! | `ahead` | logical read-ahead for InnoDB: what a page says (`page`), the order of leaves and who follows it (`order`), pages that were read ahead (`shelf`), what is being written (`writing`), which files nobody else can change unseen (`custody`), what threads tell (`mailbox`) the one that reads (`reader`) |
 //! | `descriptor`, `thread`, `client` | what is remembered of a descriptor, a thread, the process |
 #![deny(unsafe_code)]
 
+mod ahead;
 mod asynchronous;
 mod client;
 mod descriptor;

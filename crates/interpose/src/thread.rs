@@ -16,10 +16,10 @@ const READ_UNIT_BYTES: u32 = 16 << 10;
 /// as its trees are high, and a short range a few more.
 const READS_SHORT: u32 = 24;
 /// After so many it is a scan.
-const READS_LONG: u32 = 512;
+pub const READS_LONG: u32 = 512;
 /// Levels that are sunk to: `Prefetch`, then `Background`.
 const LEVEL_LONGER: u8 = 3;
-const LEVEL_SCAN: u8 = 4;
+pub const LEVEL_SCAN: u8 = 4;
 /// A thread that read nothing for so long does something else now.
 const PAUSE_NS: u64 = 100_000_000;
 /// The name is looked at once in so many requests: threads are renamed after they began.

@@ -25,6 +25,8 @@ pub struct Request {
     pub length: usize,
     /// The thread does not wait for it.
     pub asynchronous: bool,
+    /// It is no more urgent than this, whatever the rule says.
+    pub level_min: u8,
 }
 
 /// A place with the device.
@@ -95,6 +97,7 @@ fn judge(client: Client, known: &Known, request: &Request, now_ns: u64) -> Asked
         Some((number, rule)) => (number, rule.level, rule.sinks),
         None => (UNRULED, RuleTable::level_unruled(), false),
     };
+    let ruled_level = ruled_level.max(request.level_min);
     let level = if sinks && request.kind == KIND_READ {
         thread::sunk_level(ruled_level, now_ns)
     } else {
@@ -164,10 +167,11 @@ impl Ticket {
         self.cell().state() == Some(CellState::Started)
     }
 
-    /// Asks the broker.
+    /// Asks the broker, unless another thread has withdrawn it.
     pub fn post(&self) {
-        self.cell().set(CellState::Posted);
-        self.client.memory.post(self.number, true);
+        if self.cell().change(CellState::Claimed, CellState::Posted) {
+            self.client.memory.post(self.number, true);
+        }
     }
 
     /// Sleeps until the broker gives leave. `false`: the broker is gone or
@@ -188,6 +192,18 @@ impl Ticket {
             }
         }
         true
+    }
+
+    /// Leave is not needed any more; it may have been given meanwhile.
+    pub fn withdraw(self) {
+        let is_before = [CellState::Posted, CellState::Claimed]
+            .iter()
+            .any(|&state| self.cell().change(state, CellState::Withdrawn));
+        if is_before {
+            self.client.memory.post(self.number, false);
+        } else {
+            self.give_back(0);
+        }
     }
 
     /// Counts the call as one that asked for leave.

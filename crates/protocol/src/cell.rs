@@ -27,10 +27,12 @@ pub enum CellState {
     Ended = 5,
     /// The process waits no longer, and does its system call unscheduled.
     Left = 6,
+    /// The process needs what it asked for no more.
+    Withdrawn = 7,
 }
 
 impl CellState {
-    const ALL: [CellState; 7] = [
+    const ALL: [CellState; 8] = [
         CellState::Free,
         CellState::Claimed,
         CellState::Posted,
@@ -38,6 +40,7 @@ impl CellState {
         CellState::Started,
         CellState::Ended,
         CellState::Left,
+        CellState::Withdrawn,
     ];
 }
 
@@ -225,7 +228,7 @@ mod tests {
     #[test]
     fn nonsense_in_the_word_is_no_state() {
         let cell = cell();
-        cell.word().store(7, Ordering::Relaxed);
+        cell.word().store(8, Ordering::Relaxed);
         assert_eq!(cell.state(), None);
     }
 }

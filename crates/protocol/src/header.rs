@@ -7,7 +7,7 @@ use crate::sys::futex;
 /// "iolane" and two zeros.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"iolane\0\0");
 /// Of the layout. Library and program of different versions do not talk.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Calls that are counted by name.
 pub const CALLS_MAX: usize = 64;
 
@@ -43,6 +43,40 @@ pub struct Header {
     no_cell: AtomicU64,
     calls: [AtomicU64; CALLS_MAX],
     scheduled_calls: [AtomicU64; CALLS_MAX],
+    /// What became of pages that were read ahead.
+    pub read_ahead: ReadAhead,
+}
+
+/// Pages that processes read ahead.
+#[repr(C)]
+pub struct ReadAhead {
+    read: AtomicU64,
+    used: AtomicU64,
+    passed: AtomicU64,
+}
+
+impl ReadAhead {
+    /// So many were asked for.
+    pub fn count_read(&self, pages: usize) {
+        self.read.fetch_add(pages as u64, Ordering::Relaxed);
+    }
+
+    /// The program took one.
+    pub fn count_used(&self) {
+        self.used.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many were passed over, or could not be used.
+    pub fn count_passed(&self, pages: usize) {
+        self.passed.fetch_add(pages as u64, Ordering::Relaxed);
+    }
+
+    /// Asked for, taken, and not used.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        let [read, used, passed] =
+            [&self.read, &self.used, &self.passed].map(|count| count.load(Ordering::Relaxed));
+        (read, used, passed)
+    }
 }
 
 impl Header {

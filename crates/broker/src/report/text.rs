@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use super::{DiskReport, LevelReport, Report, RoleReport, SunkReport};
+use super::{DiskReport, LevelReport, ReadAheadReport, Report, RoleReport, SunkReport};
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -11,6 +11,17 @@ impl Display for Report {
         }
         for disk in &self.disks {
             f.write_str(&of_disk(disk)?)?;
+        }
+        if self.read_ahead.pages > 0 {
+            let ReadAheadReport {
+                pages,
+                used,
+                passed,
+            } = self.read_ahead;
+            writeln!(
+                f,
+                "{pages} pages read ahead: {used} used, {passed} passed over"
+            )?;
         }
         let notes = [
             (

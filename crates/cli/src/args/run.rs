@@ -5,11 +5,27 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::size;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     User,
     Kernel,
     Auto,
+}
+
+/// What is read ahead of a program that does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReadAhead {
+    /// Nothing
+    Off,
+    /// Leaves of an index that is scanned
+    Logical,
+}
+
+/// Room for the longest distance of a scan, and what a server has left over.
+fn read_ahead_memory(text: &str) -> Result<u64, String> {
+    size::parse_within(text, 2 << 20, 256 << 20)
 }
 
 #[derive(Clone, Debug, Args)]
@@ -24,6 +40,12 @@ pub struct RunArgs {
     /// Rules in TOML, which come before those of the profile (docs/run.md)
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
+    /// Read ahead: not at all, or the leaves of InnoDB's indexes in the order of their keys
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = ReadAhead::Off)]
+    pub read_ahead: ReadAhead,
+    /// Memory of each process for what is read ahead, 2 MiB to 256 MiB
+    #[arg(long, value_name = "SIZE", default_value = "16m", value_parser = read_ahead_memory)]
+    pub read_ahead_memory: u64,
     /// Where the report goes: as JSON if the name ends in .json, as a page if in .html,
     /// otherwise as text
     /// [default: standard error]

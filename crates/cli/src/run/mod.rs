@@ -12,7 +12,7 @@ use std::fs;
 
 use iolane_broker::{Broker, PROFILES, Rules, profile_of};
 
-use crate::args::run::{Mode, RunArgs};
+use crate::args::run::{Mode, ReadAhead, RunArgs};
 use crate::error::Failure;
 use crate::session::Session;
 
@@ -28,7 +28,10 @@ pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
     if let Some(name) = &arguments.print_unit {
         return print_unit(name, &arguments);
     }
-    let rules = rules(&arguments)?;
+    let rules = match arguments.read_ahead {
+        ReadAhead::Off => rules(&arguments)?,
+        ReadAhead::Logical => rules(&arguments)?.reading_ahead(arguments.read_ahead_memory),
+    };
     let program = program::find(&arguments.command[0])?;
     let obstacle = program::obstacle(&program)?;
     match (arguments.mode, obstacle) {
@@ -71,10 +74,11 @@ fn preloaded(arguments: &RunArgs, rules: &Rules, session: &Session) -> Result<St
 }
 
 fn in_kernel(arguments: &RunArgs, rules: &Rules, session: &Session) -> Result<String, Failure> {
-    if arguments.check || arguments.library.is_some() {
+    let reads_ahead = arguments.read_ahead == ReadAhead::Logical;
+    if arguments.check || arguments.library.is_some() || reads_ahead {
         return Err(Failure::setup(
             "in mode kernel no library enters the command",
-            "Leave out --check and --library.",
+            "Leave out --check, --library and --read-ahead.",
         ));
     }
     let report = report::Place::new(arguments.report.clone(), &session.paths)?;
@@ -100,6 +104,8 @@ fn print_unit(name: &str, arguments: &RunArgs) -> Result<String, Failure> {
             program,
             library,
             is_named,
+            read_ahead: (arguments.read_ahead == ReadAhead::Logical)
+                .then_some(arguments.read_ahead_memory),
         },
     )
 }

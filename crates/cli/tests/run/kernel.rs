@@ -62,9 +62,11 @@ fn a_process_has_the_level_of_the_rule_that_names_it() {
 
 #[test]
 fn what_only_a_library_can_do_is_refused() {
-    let output = Command::new(env!("CARGO_BIN_EXE_iolane"))
-        .args(["run", "--mode", "kernel", "--check", "--", "true"])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    for option in ["--check", "--read-ahead=logical"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_iolane"))
+            .args(["run", "--mode", "kernel", option, "--", "true"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{option}: {output:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! `iolane run`: what stands under it does as it does without.
 
+mod ahead;
 mod container;
 mod embedded;
 mod failing;

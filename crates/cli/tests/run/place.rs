@@ -17,6 +17,14 @@ pub fn iolane_run(report: &Path) -> Command {
     command
 }
 
+/// The same with logical read-ahead.
+pub fn iolane_run_ahead(report: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));
+    command.args(["run", "--read-ahead", "logical", "--report"]);
+    command.arg(report).arg("--");
+    command
+}
+
 /// The same with rules.
 pub fn iolane_run_by(rules: &Path, report: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::place::{iolane_run, scheduled, wait_until};
+use crate::place::{iolane_run, iolane_run_ahead, scheduled, wait_until};
 
 /// Times that each server is killed, unless the environment says otherwise.
 const KILLS: u32 = 2;
@@ -124,10 +124,11 @@ impl Drop for Running {
 struct MariaDb {
     place: TempDir,
     options: Vec<String>,
+    run: fn(&Path) -> Command,
 }
 
 impl MariaDb {
-    fn new(options: &[&str]) -> Option<MariaDb> {
+    fn new(options: &[&str], run: fn(&Path) -> Command) -> Option<MariaDb> {
         let programs = ["mariadbd", "mariadb-install-db", "mariadb"];
         if let Some(missing) = programs.iter().find(|program| !has(program)) {
             iolane_testing::skipped(format!("{missing} is not installed"));
@@ -136,6 +137,7 @@ impl MariaDb {
         let server = MariaDb {
             place: place(),
             options: options.iter().map(|&option| option.to_owned()).collect(),
+            run,
         };
         let installed = Command::new("mariadb-install-db")
             .args(["--no-defaults", "--auth-root-authentication-method=normal"])
@@ -159,7 +161,7 @@ impl MariaDb {
     }
 
     fn start(&self) -> Running {
-        let child = iolane_run(&self.path("report.json"))
+        let child = (self.run)(&self.path("report.json"))
             .arg("mariadbd")
             .args([
                 "--no-defaults",
@@ -203,8 +205,8 @@ impl MariaDb {
     }
 }
 
-fn mariadb_survives(options: &[&str]) {
-    let Some(server) = MariaDb::new(options) else {
+fn mariadb_survives(options: &[&str], run: fn(&Path) -> Command) {
+    let Some(server) = MariaDb::new(options, run) else {
         return;
     };
     let mut running = server.start();
@@ -233,12 +235,61 @@ fn mariadb_survives(options: &[&str]) {
 
 #[test]
 fn mariadb_with_its_own_threads_comes_back() {
-    mariadb_survives(&["--innodb-use-native-aio=OFF"]);
+    mariadb_survives(&["--innodb-use-native-aio=OFF"], iolane_run);
 }
 
 #[test]
 fn mariadb_with_native_io_comes_back() {
-    mariadb_survives(&[]);
+    mariadb_survives(&[], iolane_run);
+}
+
+#[test]
+fn mariadb_with_logical_read_ahead_comes_back() {
+    mariadb_survives(&[], iolane_run_ahead);
+}
+
+/// A table whose rows came in random order of their keys is checked while rows change, over and
+/// over; the server and its own checksums find nothing wrong.
+#[test]
+fn mariadb_reads_its_pages_as_it_wrote_them_with_logical_read_ahead() {
+    let Some(server) = MariaDb::new(&[], iolane_run_ahead) else {
+        return;
+    };
+    let running = server.start();
+    output(server.client().args(["--execute", "CREATE DATABASE d"]));
+    server.ask(
+        "CREATE TABLE t(id BIGINT PRIMARY KEY, n BIGINT, v VARCHAR(800)); \
+         INSERT INTO t SELECT (seq * 40503) % 65536, 0, REPEAT('v', 700) FROM seq_1_to_16000",
+    );
+    let changes = (1..=7).map(|pass| {
+        format!("UPDATE t SET n = n + 1, v = REPEAT(CHAR(65 + {pass} % 26), 600 + {pass}) WHERE id % 7 = {pass} % 7;\n")
+    });
+    let mut writer = server
+        .client()
+        .arg("d")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = writer.stdin.take().unwrap();
+    let changes: String = changes.collect();
+    std::thread::spawn(move || input.write_all(changes.as_bytes()).unwrap());
+    while writer.try_wait().unwrap().is_none() {
+        let checked = server.ask("CHECK TABLE t");
+        assert!(checked.ends_with("status\tOK"), "{checked}");
+        assert_eq!(
+            server.ask("SELECT COUNT(*), COUNT(v) FROM t"),
+            "16000\t16000"
+        );
+    }
+    // Each row was changed as often as its turn came, however often pages went and came.
+    let wrong = "SELECT COUNT(*) FROM t WHERE n <> (SELECT COUNT(*) FROM seq_1_to_7 WHERE seq % 7 = id % 7)";
+    assert_eq!(server.ask(wrong), "0");
+    server.ask("SHUTDOWN");
+    assert_eq!(running.wait(), Some(0));
+    let report = crate::place::report(&server.path("report.json"));
+    let used = &report["report"]["read_ahead"]["used"];
+    assert!(used.as_u64().unwrap() > 0, "{report}");
 }
 
 struct Postgres {

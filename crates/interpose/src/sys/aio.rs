@@ -49,7 +49,72 @@ pub struct Event {
     result2: i64,
 }
 
+impl Event {
+    pub const fn none() -> Event {
+        Event {
+            data: 0,
+            block: 0,
+            result: 0,
+            result2: 0,
+        }
+    }
+
+    /// The control block and the result.
+    pub fn outcome(&self) -> (usize, i64) {
+        (self.block as usize, self.result)
+    }
+}
+
 impl Block {
+    /// One that asks for nothing.
+    pub const fn none() -> Block {
+        Block {
+            data: 0,
+            key: 0,
+            flags_of_call: 0,
+            opcode: 0,
+            priority: 0,
+            descriptor: 0,
+            buffer: 0,
+            count: 0,
+            offset: 0,
+            reserved: 0,
+            flags: 0,
+            eventfd: 0,
+        }
+    }
+
+    /// Asks for a range of a file (`IOCB_CMD_PREAD`).
+    pub fn set_read(&mut self, descriptor: i32, to: usize, length: usize, offset: u64) {
+        *self = Block {
+            descriptor: descriptor as u32,
+            buffer: to as u64,
+            count: length as u64,
+            offset: offset as i64,
+            ..Block::none()
+        };
+    }
+
+    /// As the kernel is told of it.
+    pub fn address(&self) -> usize {
+        ptr::from_ref(self).expose_provenance()
+    }
+
+    /// What it writes, if that is one piece.
+    pub fn written(&self) -> Option<(usize, usize)> {
+        (self.opcode == 1).then_some((self.buffer as usize, self.count as usize))
+    }
+
+    /// Looks at what it writes, which the kernel has.
+    pub fn with_written(&self, look: impl FnOnce(&[u8])) {
+        if let Some((buffer, length)) = self.written() {
+            // SAFETY: the kernel took the block, so there are so many bytes, and until it ends
+            // the program leaves them as they are. A program that does not gets a hint that is
+            // wrong, as bytes have no other meaning here.
+            unsafe { super::pages::with_buffer(buffer, length, look) };
+        }
+    }
+
     pub fn descriptor(&self) -> i32 {
         self.descriptor as i32
     }
@@ -184,6 +249,20 @@ pub fn submit(context: usize, address: usize) -> isize {
     unsafe { syscall6(libc::SYS_io_submit, arguments) }
 }
 
+/// io_submit(2) for several. How many were taken, or minus an error's number.
+pub fn submit_all(context: usize, addresses: &[usize]) -> isize {
+    let arguments = [
+        context,
+        addresses.len(),
+        addresses.as_ptr().expose_provenance(),
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: an array of so many, alive as long as the call. The kernel checks the rest.
+    unsafe { syscall6(libc::SYS_io_submit, arguments) }
+}
+
 /// The addresses in an array of pointers, which is the program's.
 ///
 /// # Safety
@@ -298,6 +377,11 @@ pub fn start_thread() -> bool {
         }
         ptr::null_mut()
     }
+    start(main)
+}
+
+/// Starts a thread of the library's.
+pub fn start(main: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void) -> bool {
     const STACK_BYTES: usize = 128 << 10;
     // SAFETY: all structures are initialised before they are used and live as long as
     // the calls. The program's signals stay with its own threads.

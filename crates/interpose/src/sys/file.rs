@@ -14,6 +14,8 @@ pub struct Stat {
     pub inode: u64,
     pub special_device: u64,
     pub size: u64,
+    /// Of 512 bytes.
+    pub blocks: u64,
     pub is_regular: bool,
     pub is_block_device: bool,
 }
@@ -35,6 +37,7 @@ pub fn stat(descriptor: i32) -> Option<Stat> {
         inode: stat.st_ino,
         special_device: stat.st_rdev,
         size: u64::try_from(stat.st_size).unwrap_or(0),
+        blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
         is_regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
         is_block_device: stat.st_mode & libc::S_IFMT == libc::S_IFBLK,
     })
@@ -96,24 +99,31 @@ pub fn position(descriptor: i32) -> u64 {
 
 /// The path by which the file was opened.
 pub fn with_path<T>(descriptor: i32, use_it: impl FnOnce(&[u8]) -> T) -> Option<T> {
-    let mut link = [0u8; 32];
-    write_link(descriptor, &mut link);
     let mut path = [0u8; PATH_BYTES_MAX];
-    let arguments = [
-        libc::AT_FDCWD as usize,
-        link.as_ptr() as usize,
-        path.as_mut_ptr() as usize,
-        path.len(),
-        0,
-        0,
-    ];
-    // SAFETY: the link is a C string (its last bytes are zeros), the buffer as long
-    // as the call is told.
-    let length = unsafe { syscall6(libc::SYS_readlinkat, arguments) };
+    let length = with_link(descriptor, |link| {
+        let arguments = [
+            libc::AT_FDCWD as usize,
+            link.as_ptr() as usize,
+            path.as_mut_ptr() as usize,
+            path.len(),
+            0,
+            0,
+        ];
+        // SAFETY: the link is a C string (its last bytes are zeros), the buffer as long
+        // as the call is told.
+        unsafe { syscall6(libc::SYS_readlinkat, arguments) }
+    });
     let length = usize::try_from(length)
         .ok()
         .filter(|&length| length < path.len())?;
     Some(use_it(&path[..length]))
+}
+
+/// The name of the link to what is behind a descriptor, with zeros behind it.
+pub fn with_link<T>(descriptor: i32, use_it: impl FnOnce(&[u8; 32]) -> T) -> T {
+    let mut link = [0u8; 32];
+    write_link(descriptor, &mut link);
+    use_it(&link)
 }
 
 /// `/proc/self/fd/N`, with zeros behind.

@@ -7,5 +7,8 @@ pub mod file;
 mod hooks;
 mod load;
 pub mod page;
+pub mod pages;
+pub mod reading;
 mod real;
 mod residency;
+pub mod watch;

@@ -6,7 +6,7 @@ use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{iovec, mode_t, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{iovec, mmsghdr, mode_t, msghdr, off_t, pid_t, size_t, sockaddr, socklen_t, ssize_t};
 
 /// The function behind ours of that name. It may be called before the library's
 /// own beginning, by that of another.
@@ -34,6 +34,7 @@ macro_rules! reals {
             ///
             /// # Safety
             /// As for the function of that name.
+            #[allow(non_snake_case)]
             pub unsafe fn $name($($argument: $type),*) -> $result {
                 let found = find(&pointers::$name, names::$name);
                 if found.is_null() {
@@ -103,5 +104,16 @@ reals! {
     fn recvfrom(fd: c_int, buffer: *mut c_void, count: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t;
     fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int;
     fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int;
+    fn ftruncate64(fd: c_int, length: off_t) -> c_int;
+    fn truncate64(path: *const c_char, length: off_t) -> c_int;
+    fn fallocate64(fd: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int;
+    fn posix_fallocate64(fd: c_int, offset: off_t, length: off_t) -> c_int;
+    fn copy_file_range(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: c_uint) -> ssize_t;
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
+    fn splice(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: c_uint) -> ssize_t;
+    fn clone(main: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent_number: *mut c_void, storage: *mut c_void, child_number: *mut c_void) -> c_int;
+    fn _Fork() -> pid_t;
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
 }

@@ -59,6 +59,8 @@ pub struct Runner {
     pub library: PathBuf,
     /// The program does not find the library by itself.
     pub is_named: bool,
+    /// Memory for logical read-ahead, if it is asked for.
+    pub read_ahead: Option<u64>,
 }
 
 impl Runner {
@@ -69,8 +71,11 @@ impl Runner {
         } else {
             String::new()
         };
+        let read_ahead = self.read_ahead.map_or_else(String::new, |bytes| {
+            format!("--read-ahead logical --read-ahead-memory {bytes} ")
+        });
         format!(
-            "{} run --profile {} --report {report} {library}-- ",
+            "{} run --profile {} --report {report} {library}{read_ahead}-- ",
             self.program.display(),
             service.name
         )

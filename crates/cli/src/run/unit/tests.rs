@@ -37,6 +37,7 @@ fn runner(library: &str) -> Runner {
         program: PathBuf::from("/usr/bin/iolane"),
         library: PathBuf::from(library),
         is_named: false,
+        read_ahead: None,
     }
 }
 
@@ -129,4 +130,16 @@ fn drop_ins_change_a_unit_and_the_own_one_does_not() {
     assert_eq!(unit.last("User"), Some("other"));
     assert_eq!(unit.all("ExecStart").count(), 1);
     assert_eq!(installed::read("none.service", &[folder.path()]), None);
+}
+
+#[test]
+fn the_command_reads_ahead_as_it_was_asked_to() {
+    let runner = Runner {
+        read_ahead: Some(64 << 20),
+        ..runner("/usr/lib/iolane/library.so")
+    };
+    let unit = Unit::parse("mariadb.service", "/lib/systemd/system/unit", [MARIADB]);
+    let text = made(service("mariadb").unwrap(), &unit, &runner).unwrap();
+    let words = " --read-ahead logical --read-ahead-memory 67108864 -- /usr/sbin/mariadbd";
+    assert!(text.contains(words), "{text}");
 }

@@ -7,6 +7,8 @@ use std::ffi::{c_int, c_long};
 use iolane_protocol::Call;
 use iolane_protocol::sys::raw::syscall6;
 
+use super::process::goes_past_hooks;
+use crate::ahead;
 use crate::asynchronous;
 use crate::client;
 use crate::sys::aio;
@@ -193,7 +195,12 @@ pub unsafe extern "C-unwind" fn syscall(
             libc::SYS_io_submit => submit(a, b as isize, c),
             libc::SYS_io_destroy => destroy(a),
             libc::SYS_io_getevents | SYS_IO_PGETEVENTS => events(number, [a, b, c, d, e, f]),
-            _ => return real::syscall(number, a, b, c, d, e, f),
+            _ => {
+                if goes_past_hooks(number) {
+                    ahead::give_up();
+                }
+                return real::syscall(number, a, b, c, d, e, f);
+            }
         }
     };
     if result < 0 {

@@ -8,9 +8,10 @@ use iolane_protocol::{KIND_READ, KIND_SYNC, KIND_WRITE};
 use libc::ssize_t;
 
 pub use super::pieces::read_in_pieces;
+use crate::ahead;
 use crate::client;
 use crate::descriptor::{self, Known};
-use crate::sys::{file, residency};
+use crate::sys::{file, pages, residency};
 use crate::thread;
 use crate::ticket::{self, Request};
 use iolane_protocol::Call;
@@ -67,6 +68,92 @@ pub fn read(
     })
 }
 
+/// A read that may be one of a page that was read ahead.
+///
+/// # Safety
+/// As for pread(2) into `buffer`.
+pub unsafe fn read_page(
+    call: Call,
+    descriptor: c_int,
+    offset: Option<i64>,
+    length: usize,
+    buffer: usize,
+    do_it: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let place = offset.and_then(|offset| u64::try_from(offset).ok());
+    let found = place.and_then(|place| {
+        let client = client::current()?;
+        ahead::may_be_page(client.memory, place, length).then_some((client, place))
+    });
+    let Some((client, place)) = found else {
+        return read(call, descriptor, offset, length, do_it);
+    };
+    let memory = client.memory;
+    // SAFETY: the caller's promise.
+    let copy = |frame| unsafe { pages::copy_frame(frame, length, buffer) };
+    if ahead::serve(memory, descriptor, place, length, copy) {
+        memory.header.count_call(call as usize);
+        thread::has_read(length as u32, clock::now_ns());
+        return length as ssize_t;
+    }
+    let result = read(call, descriptor, offset, length, do_it);
+    if result == length as ssize_t
+        && let Some(known) = descriptor::find(memory, descriptor).filter(|known| known.direct)
+    {
+        // SAFETY: so much was read there.
+        unsafe {
+            pages::with_buffer(buffer, length, |page| {
+                ahead::note_read(client, &known, descriptor, place, page);
+            });
+        }
+    }
+    result
+}
+
+/// A write that may be one of a page.
+///
+/// # Safety
+/// As for pwrite(2) from `buffer`.
+pub unsafe fn write_page(
+    call: Call,
+    descriptor: c_int,
+    offset: Option<i64>,
+    length: usize,
+    buffer: usize,
+    do_it: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let result = write(call, descriptor, offset, length, do_it);
+    if result == length as ssize_t
+        && let Some(place) = offset.and_then(|offset| u64::try_from(offset).ok())
+        && let Some(client) = client::current()
+        && ahead::may_be_page(client.memory, place, length)
+    {
+        // SAFETY: so much was written from there.
+        unsafe {
+            pages::with_buffer(buffer, length, |page| {
+                ahead::note_write(client.memory, descriptor, place, page);
+            });
+        }
+    }
+    result
+}
+
+/// A call that changes what is behind a descriptor, there or anywhere.
+pub fn changing<T>(
+    descriptor: c_int,
+    offset: Option<i64>,
+    length: usize,
+    do_it: impl FnOnce() -> T,
+) -> T {
+    let offset = offset.and_then(|offset| u64::try_from(offset).ok());
+    let change = ahead::begin_change(descriptor, offset, length as u64);
+    let result = do_it();
+    if let Some(change) = change {
+        change.end();
+    }
+    result
+}
+
 /// A write. Into the page cache it passes: what matters is what writes it back.
 pub fn write(
     call: Call,
@@ -75,13 +162,16 @@ pub fn write(
     length: usize,
     do_it: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    let Some(known) = known(call, descriptor).filter(|known| known.direct || known.durable) else {
-        return do_it();
-    };
-    let Some(request) = request(KIND_WRITE, descriptor, offset, length) else {
-        return do_it();
-    };
-    scheduled(call, &known, &request, do_it)
+    changing(descriptor, offset, length, || {
+        let is_known = |known: &Known| known.direct || known.durable;
+        let Some(known) = known(call, descriptor).filter(is_known) else {
+            return do_it();
+        };
+        let Some(request) = request(KIND_WRITE, descriptor, offset, length) else {
+            return do_it();
+        };
+        scheduled(call, &known, &request, do_it)
+    })
 }
 
 /// A sync of a whole file. Where the rule says so, what was written goes to the disk
@@ -95,6 +185,7 @@ pub fn sync(call: Call, descriptor: c_int, do_it: impl FnOnce() -> c_int) -> c_i
         offset: 0,
         length: 0,
         asynchronous: false,
+        level_min: 0,
     };
     let failed = write_back_all(call, descriptor, &known);
     let result = scheduled(call, &known, &request, || do_it() as ssize_t) as c_int;
@@ -151,6 +242,7 @@ fn write_back_all(call: Call, descriptor: c_int, known: &Known) -> Option<isize>
                 offset,
                 length: length as usize,
                 asynchronous: false,
+                level_min: 0,
             };
             let result = scheduled(call, known, &request, || {
                 file::write_back(descriptor, offset, length)
@@ -187,6 +279,7 @@ fn request(kind: u8, descriptor: c_int, offset: Option<i64>, length: usize) -> O
         offset,
         length,
         asynchronous: false,
+        level_min: 0,
     })
 }
 

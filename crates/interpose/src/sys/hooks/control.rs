@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use libc::mode_t;
 
+use crate::ahead;
 use crate::asynchronous;
 use crate::descriptor;
 use crate::sys::real;
@@ -11,18 +12,29 @@ use crate::sys::real;
 /// A descriptor that was just made names a file that is not known.
 fn fresh(descriptor: c_int) -> c_int {
     descriptor::forget(descriptor);
+    ahead::own(descriptor);
     descriptor
+}
+
+/// The same, where it is another way to what is behind one that was there.
+fn duplicate(from: c_int, made: c_int) -> c_int {
+    descriptor::forget(made);
+    ahead::share(from);
+    ahead::share(made);
+    made
 }
 
 /// A descriptor is about to be closed. Before: then another thread may be given the
 /// number. What was asked of it goes first.
 fn retire(descriptor: c_int) {
+    ahead::forget(descriptor);
     asynchronous::flush(|_, of| of == descriptor);
     descriptor::forget(descriptor);
 }
 
 /// The same for a range, both ends included.
 fn retire_range(first: c_uint, last: c_uint) {
+    ahead::forget_range(first, last);
     asynchronous::flush(|_, of| (first..=last).contains(&(of as c_uint)));
     descriptor::forget_range(first, last);
 }
@@ -56,7 +68,16 @@ opening! {
     __openat64_2 => __openat64_2(folder: c_int, path: *const c_char, flags: c_int);
     creat => creat64(path: *const c_char, mode: mode_t);
     creat64 => creat64(path: *const c_char, mode: mode_t);
-    dup => dup(from: c_int);
+}
+
+/// dup(2)
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup(from: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    duplicate(from, unsafe { real::dup(from) })
 }
 
 /// dup2(2)
@@ -67,7 +88,7 @@ opening! {
 pub unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
     retire(to);
     // SAFETY: the caller's promise.
-    fresh(unsafe { real::dup2(from, to) })
+    duplicate(from, unsafe { real::dup2(from, to) })
 }
 
 /// dup3(2)
@@ -78,7 +99,7 @@ pub unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
 pub unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     retire(to);
     // SAFETY: the caller's promise.
-    fresh(unsafe { real::dup3(from, to, flags) })
+    duplicate(from, unsafe { real::dup3(from, to, flags) })
 }
 
 /// close(2)
@@ -133,7 +154,9 @@ macro_rules! controlling {
                 match command {
                     // O_DIRECT may have come or gone.
                     libc::F_SETFL => descriptor::forget(fd),
-                    libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => descriptor::forget(result),
+                    libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+                        duplicate(fd, result);
+                    }
                     _ => {}
                 }
                 result

@@ -6,9 +6,11 @@
 
 mod aio;
 mod around;
+mod change;
 mod control;
 mod network;
 mod pieces;
+mod process;
 mod read;
 mod sync;
 mod uring;

@@ -36,7 +36,8 @@ pub unsafe fn read_in_pieces(
         is_large && offset >= 0 && end.is_some() && is_in_the_way(descriptor)
     });
     let Some(place) = place else {
-        return around::read(call, descriptor, offset, length, do_it);
+        // SAFETY: the caller's promise.
+        return unsafe { around::read_page(call, descriptor, offset, length, buffer, do_it) };
     };
     let mut done = 0;
     while done < length {

@@ -44,9 +44,9 @@ hooks! {
         pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t);
     pread64 => Pread(read_in_pieces, fd, Some(offset), count, buffer.expose_provenance())
         pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t);
-    __pread_chk => Pread(read, fd, Some(offset), count)
+    __pread_chk => Pread(read_page, fd, Some(offset), count, buffer.expose_provenance())
         __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, size: size_t);
-    __pread64_chk => Pread(read, fd, Some(offset), count)
+    __pread64_chk => Pread(read_page, fd, Some(offset), count, buffer.expose_provenance())
         __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, size: size_t);
     preadv => Preadv(read, fd, Some(offset), length_of(pieces, count))
         preadv64(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t);

@@ -4,6 +4,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use crate::ahead;
 use crate::client;
 use crate::sys::real;
 
@@ -24,6 +25,8 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init(
     if is_refused() {
         return -libc::ENOSYS;
     }
+    // What is written by it, nobody sees.
+    ahead::give_up();
     // SAFETY: the caller's promise.
     unsafe { real::io_uring_queue_init(entries, ring, flags) }
 }
@@ -41,6 +44,8 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init_params(
     if is_refused() {
         return -libc::ENOSYS;
     }
+    // What is written by it, nobody sees.
+    ahead::give_up();
     // SAFETY: the caller's promise.
     unsafe { real::io_uring_queue_init_params(entries, ring, parameters) }
 }

@@ -15,9 +15,9 @@ hooks! {
         write(fd: c_int, buffer: *const c_void, count: size_t);
     writev => Writev(write, fd, None, length_of(pieces, count))
         writev(fd: c_int, pieces: *const iovec, count: c_int);
-    pwrite => Pwrite(write, fd, Some(offset), count)
+    pwrite => Pwrite(write_page, fd, Some(offset), count, buffer.expose_provenance())
         pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t);
-    pwrite64 => Pwrite(write, fd, Some(offset), count)
+    pwrite64 => Pwrite(write_page, fd, Some(offset), count, buffer.expose_provenance())
         pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t);
     pwritev => Pwritev(write, fd, Some(offset), length_of(pieces, count))
         pwritev64(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t);

@@ -1,0 +1,66 @@
+//! Logical read-ahead: what was read ahead is used, and never shows where the file has
+//! changed since, in whatever way.
+
+use std::process::Command;
+
+use crate::place::{iolane_run_ahead, on_disk, probe, report, scheduled, text};
+
+const PROGRAM: &str = "probe_ahead";
+/// Leaves that a scan of the probe reads before it changes the next: those were read ahead, or
+/// nothing is tested.
+const PAGES_MIN: u64 = 60;
+
+/// Runs a way without and with read-ahead: the same is read.
+fn compare(way: &str, seed: u32) {
+    let (without, with, place) = (on_disk(), on_disk(), on_disk());
+    let seed = seed.to_string();
+    let alone = Command::new(probe(PROGRAM))
+        .arg(way)
+        .arg(without.path())
+        .env("PROBE_SEED", &seed)
+        .output()
+        .unwrap();
+    let to = place.path().join("report.json");
+    let under = iolane_run_ahead(&to)
+        .arg(probe(PROGRAM))
+        .arg(way)
+        .arg(with.path())
+        .env("PROBE_SEED", &seed)
+        .output()
+        .unwrap();
+    assert_eq!(text(&alone), text(&under), "{way}");
+    let report = report(&to);
+    if scheduled(&report) == 0 {
+        iolane_testing::skipped("the build's directory lies on no disk: nothing is read ahead");
+        return;
+    }
+    let pages = report["report"]["read_ahead"]["pages"].as_u64().unwrap();
+    assert!(pages >= PAGES_MIN, "{pages} pages were read ahead");
+}
+
+macro_rules! ways {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                compare(stringify!($name), 1);
+            }
+        )*
+    };
+}
+
+ways! {
+    pwrite pwritev write number aio stdio other_descriptor duplicate mapped copied truncated punched
+    other_process truncated_by_other forked cloned sent reopened unlinked
+}
+
+/// Passes over the file beside two threads that write, each leaf as it was written last.
+#[test]
+fn random() {
+    let seed = std::env::var("IOLANE_AHEAD_SEED").ok();
+    let seed = seed.map_or(std::process::id(), |text| {
+        text.parse().expect("a seed is a number")
+    });
+    println!("seed: {seed} (IOLANE_AHEAD_SEED)");
+    compare("random", seed);
+}
