@@ -16,6 +16,7 @@ use iolane_protocol::{CELLS_PER_CLIENT, Call, KIND_READ, KIND_SYNC, KIND_WRITE};
 use crate::ahead::{self, EXTENT_WORDS, Extent};
 use crate::client::{self, Client};
 use crate::descriptor;
+use crate::gather;
 use crate::sys::aio::{self, BLOCK_WORDS, Block};
 use crate::ticket::{self, Request, Ticket};
 
@@ -62,6 +63,8 @@ static PARKED_COUNT: AtomicU32 = AtomicU32::new(0);
 /// A program that takes completions out of the ring by itself would find copies there: nothing is
 /// parked before it has asked the kernel for some.
 static ASKS_FOR_EVENTS: AtomicBool = AtomicBool::new(false);
+/// The thread that submits has to be woken.
+static SLEEPS: AtomicBool = AtomicBool::new(false);
 
 /// A child of a fork begins with nothing: the kernel gives it no contexts.
 pub fn forget_all() {
@@ -70,11 +73,34 @@ pub fn forget_all() {
         pending.block.store(0, Ordering::Relaxed);
     }
     PARKED_COUNT.store(0, Ordering::Relaxed);
+    gather::forget_all();
 }
 
 /// Submits one control block. Gives what io_submit(2) gives for it: 1, or minus an
 /// error's number.
 pub fn submit(context: usize, address: usize) -> isize {
+    if let Some(client) = stage(context, address) {
+        if SLEEPS.swap(false, Ordering::SeqCst) {
+            client.memory.clients[client.number].ring();
+        }
+        return 1;
+    }
+    submit_now(context, address)
+}
+
+/// Leaves a read to the library's thread, if others may join it.
+fn stage(context: usize, address: usize) -> Option<Client> {
+    let client = client::current()?;
+    if !ASKS_FOR_EVENTS.load(Ordering::Relaxed) || !client::has_submitter() {
+        return None;
+    }
+    let block = aio::read_block(address)?;
+    let known = descriptor::find(client.memory, block.descriptor()).filter(|known| known.direct)?;
+    gather::stage(client, &known, context, address, &block).then_some(client)
+}
+
+/// The same, without waiting for others to go with it.
+pub fn submit_now(context: usize, address: usize) -> isize {
     let change = aio::read_block(address).and_then(|block| begin_change(&block));
     let Some((ticket, block)) = ticket_for(address, 0) else {
         let result = aio::submit(context, address);
@@ -90,7 +116,7 @@ pub fn submit(context: usize, address: usize) -> isize {
     note(pending, context, address, &block, change);
     if ticket.has_started() {
         pending.state.store(FLYING, Ordering::Release);
-    } else if may_park(&block) {
+    } else if may_park(address, &block) {
         park(pending, &block, &ticket);
         return 1;
     } else {
@@ -114,10 +140,11 @@ pub fn submit(context: usize, address: usize) -> isize {
     result
 }
 
-/// Whether the program can be told later what becomes of the request. What a vectored one
-/// points to is the program's again as soon as it was told that it was submitted.
-fn may_park(block: &Block) -> bool {
-    ASKS_FOR_EVENTS.load(Ordering::Relaxed) && client::has_submitter() && !block.is_vectored()
+/// Whether the program can be told later what becomes of the request. What a vectored one of
+/// its own points to is the program's again as soon as it was told that it was submitted.
+fn may_park(address: usize, block: &Block) -> bool {
+    let stays = !block.is_vectored() || gather::owns(address);
+    stays && ASKS_FOR_EVENTS.load(Ordering::Relaxed) && client::has_submitter()
 }
 
 fn note(pending: &Pending, context: usize, address: usize, block: &Block, change: Option<Extent>) {
@@ -144,10 +171,7 @@ fn park(pending: &Pending, block: &Block, ticket: &Ticket) {
 
 /// A block that writes is about to be submitted.
 fn begin_change(block: &Block) -> Option<Extent> {
-    let (kind, length) = block.transfer()?;
-    if kind != KIND_WRITE {
-        return None;
-    }
+    let length = block.writes()?;
     ahead::begin_change(block.descriptor(), Some(block.offset()), length as u64)
 }
 
@@ -310,6 +334,7 @@ fn find(address: usize) -> Option<usize> {
 /// Submits what is parked for a context, or for descriptors, without leave: it is
 /// about to go.
 pub fn flush(concerns: impl Fn(usize, i32) -> bool) {
+    gather::flush();
     if PARKED_COUNT.load(Ordering::SeqCst) == 0 {
         return;
     }
@@ -328,6 +353,7 @@ pub fn flush(concerns: impl Fn(usize, i32) -> bool) {
 
 /// Gives the places of a context's requests back, whose completions nobody will see.
 pub fn drop_context(context: usize) {
+    gather::drop_context(context);
     for (index, pending) in PENDING.iter().enumerate() {
         if pending.context.load(Ordering::Relaxed) == context
             && pending.state.load(Ordering::Acquire) == FLYING
@@ -388,13 +414,10 @@ fn refuse(pending: &Pending, context: usize, result: isize) -> bool {
         .each_ref()
         .map(|word| word.load(Ordering::Relaxed));
     let nothing = aio::Nothing::instead_of(words);
-    [true, false].into_iter().any(|signals| {
-        // Without the signal to an event descriptor, if that is what was refused.
-        for (to, from) in pending.copy.iter().zip(nothing.words(signals)) {
-            to.store(from, Ordering::Relaxed);
-        }
-        submit_when_there_is_room(context, pending.copy.as_ptr().addr()) == 1
-    })
+    for (to, from) in pending.copy.iter().zip(nothing.words()) {
+        to.store(from, Ordering::Relaxed);
+    }
+    submit_when_there_is_room(context, pending.copy.as_ptr().addr()) == 1
 }
 
 /// The library's thread: submits what the broker lets go.
@@ -403,10 +426,17 @@ pub fn serve(client: Client) {
     loop {
         let bell = entry.bell().load(Ordering::SeqCst);
         entry.grants.drain(leave);
+        if gather::has_staged() {
+            gather::send();
+        }
         if !client.memory.header.is_serving() {
             leave_all();
         }
-        futex::wait(entry.bell(), bell, LOOK_NS);
+        SLEEPS.store(true, Ordering::SeqCst);
+        if !gather::has_staged() {
+            futex::wait(entry.bell(), bell, LOOK_NS);
+        }
+        SLEEPS.store(false, Ordering::SeqCst);
     }
 }
 

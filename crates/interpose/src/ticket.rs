@@ -68,6 +68,11 @@ pub fn prepare(client: Client, known: &Known, request: &Request, first: u32) -> 
     Some(ticket)
 }
 
+/// The level that a request would have now.
+pub fn level(client: Client, known: &Known, request: &Request) -> u8 {
+    judge(client, known, request, clock::now_ns()).level
+}
+
 /// Whether a sync by this thread is preceded by paced write-back.
 pub fn is_paced(client: Client, known: &Known) -> bool {
     let operation = Operation {

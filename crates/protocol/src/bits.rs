@@ -8,7 +8,20 @@ pub struct BitSet<const WORDS: usize> {
     words: [AtomicU64; WORDS],
 }
 
+impl<const WORDS: usize> Default for BitSet<WORDS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<const WORDS: usize> BitSet<WORDS> {
+    /// None of them.
+    pub const fn new() -> Self {
+        BitSet {
+            words: [const { AtomicU64::new(0) }; WORDS],
+        }
+    }
+
     /// Adds a number.
     pub fn insert(&self, number: usize) {
         // Release: who takes the number out sees what was written before.
@@ -43,9 +56,7 @@ mod tests {
 
     #[test]
     fn what_was_added_comes_out_once_in_order() {
-        let set: BitSet<2> = BitSet {
-            words: [const { AtomicU64::new(0) }; 2],
-        };
+        let set = BitSet::<2>::new();
         for number in [100, 3, 64, 3] {
             set.insert(number);
         }

@@ -42,6 +42,11 @@ impl ClientEntry {
     /// Tells the process that an asynchronous request may go.
     pub fn grant(&self, index: usize) {
         self.grants.insert(index);
+        self.ring();
+    }
+
+    /// Wakes the process's thread.
+    pub fn ring(&self) {
         self.bell.fetch_add(1, Ordering::SeqCst);
         futex::wake(&self.bell, 1);
     }

@@ -124,6 +124,49 @@ mod linux_aio {
     }
 }
 
+mod gathered {
+    use super::*;
+    patterns! { "probe_gather":
+        extents 520
+        ends 515
+        wrong 515
+        shut 513
+        destroyed 513
+        told 512
+        takers 513
+    }
+}
+
+/// 512 pages that were submitted one by one.
+#[test]
+fn neighbours_are_read_together() {
+    let (directory, place) = (on_disk(), on_disk());
+    let rules = place.path().join("rules.toml");
+    fs::write(&rules, RULES).unwrap();
+    let to = place.path().join("report.json");
+    let under = iolane_run_by(&rules, &to)
+        .arg(probe("probe_gather"))
+        .arg("extents")
+        .arg(directory.path())
+        .output()
+        .unwrap();
+    assert_eq!(text(&under), "0 of 512 pages wrong\n");
+    let report = report(&to);
+    if scheduled(&report) == 0 {
+        iolane_testing::skipped("the build's directory lies on no disk: nothing is scheduled");
+        return;
+    }
+    let disks = report["report"]["disks"].as_array().unwrap();
+    let reads: Vec<_> = disks
+        .iter()
+        .flat_map(|disk| disk["roles"].as_array().unwrap())
+        .filter(|role| role["role"] == "asynchronous")
+        .collect();
+    let sum = |field: &str| -> u64 { reads.iter().map(|role| role[field].as_u64().unwrap()).sum() };
+    assert_eq!(sum("bytes"), 512 << 14, "{report}");
+    assert!(sum("requests") <= 256, "{report}");
+}
+
 mod buffered {
     use super::*;
     patterns! { "probe_buffered":

@@ -2,14 +2,15 @@
 
 use std::ptr;
 
-use iolane_protocol::sys::clock;
 use iolane_protocol::sys::raw::syscall6;
 
 use super::arguments::length_of;
 use crate::asynchronous;
+use crate::gather::{self, Ended};
 
-/// linux/aio_abi.h: `IOCB_CMD_PREAD`, `IOCB_CMD_PREADV`, `IOCB_CMD_PWRITEV`.
+/// linux/aio_abi.h: `IOCB_CMD_PREAD`, `IOCB_CMD_PWRITE`, `IOCB_CMD_PREADV`, `IOCB_CMD_PWRITEV`.
 const PREAD: u16 = 0;
+const PWRITE: u16 = 1;
 const PREADV: u16 = 7;
 const PWRITEV: u16 = 8;
 /// `IOCB_FLAG_RESFD`: an event descriptor is signalled at the end.
@@ -59,6 +60,16 @@ impl Event {
         }
     }
 
+    /// The end of a request, as the program sees it.
+    pub fn of(block: &Block, address: usize, result: i64) -> Event {
+        Event {
+            data: block.data,
+            block: address as u64,
+            result,
+            result2: 0,
+        }
+    }
+
     /// The control block and the result.
     pub fn outcome(&self) -> (usize, i64) {
         (self.block as usize, self.result)
@@ -72,7 +83,7 @@ impl Block {
             data: 0,
             key: 0,
             flags_of_call: 0,
-            opcode: 0,
+            opcode: PREAD,
             priority: 0,
             descriptor: 0,
             buffer: 0,
@@ -95,6 +106,45 @@ impl Block {
         };
     }
 
+    /// Asks for a range of a file, in so many pieces (`IOCB_CMD_PREADV`).
+    pub fn vectored_read(descriptor: i32, pieces: usize, count: usize, offset: u64) -> Block {
+        Block {
+            opcode: PREADV,
+            descriptor: descriptor as u32,
+            buffer: pieces as u64,
+            count: count as u64,
+            offset: offset as i64,
+            ..Block::none()
+        }
+    }
+
+    /// Its length, if it is a read of one piece without anything special: no flags, no
+    /// eventfd, no priority.
+    pub fn plain_read(&self) -> Option<usize> {
+        let is_plain = self.opcode == PREAD
+            && self.flags == 0
+            && self.flags_of_call == 0
+            && self.priority == 0
+            && self.offset >= 0
+            && self.buffer != 0;
+        (is_plain && self.count > 0).then_some(self.count as usize)
+    }
+
+    /// Where it reads to, and how much.
+    pub fn buffer(&self) -> (usize, usize) {
+        (self.buffer as usize, self.count as usize)
+    }
+
+    pub fn length(&self) -> usize {
+        self.count as usize
+    }
+
+    /// From words.
+    pub fn from_words(words: [u64; BLOCK_WORDS]) -> Block {
+        // SAFETY: a block has no padding, and any words are one.
+        unsafe { std::mem::transmute(words) }
+    }
+
     /// As the kernel is told of it.
     pub fn address(&self) -> usize {
         ptr::from_ref(self).expose_provenance()
@@ -102,7 +152,7 @@ impl Block {
 
     /// What it writes, if that is one piece.
     pub fn written(&self) -> Option<(usize, usize)> {
-        (self.opcode == 1).then_some((self.buffer as usize, self.count as usize))
+        (self.opcode == PWRITE).then_some((self.buffer as usize, self.count as usize))
     }
 
     /// Looks at what it writes, which the kernel has.
@@ -129,36 +179,40 @@ impl Block {
     }
 
     /// What it asks for and how many bytes; `None` if it is no transfer, or one that
-    /// must not wait.
+    /// must not wait. A program that an eventfd tells of the end may ask for no event before all
+    /// have ended, and with that for none whose place would let others go.
     pub fn transfer(&self) -> Option<(u8, usize)> {
         let kind = asynchronous::kind_of(self.opcode)?;
-        if self.flags_of_call & libc::RWF_NOWAIT != 0 {
+        if self.flags_of_call & libc::RWF_NOWAIT != 0 || self.flags & FLAG_RESFD != 0 {
             return None;
         }
-        let length = if self.is_vectored() {
-            // SAFETY: the program hands these to the kernel in a moment, so they are there.
-            unsafe {
-                length_of(
-                    self.buffer as usize as *const libc::iovec,
-                    self.count as i32,
-                )
-            }
-        } else {
-            self.count as usize
-        };
+        let length = self.bytes();
         let is_sync = matches!(self.opcode, 2 | 3);
         (is_sync || length > 0).then_some((kind, if is_sync { 0 } else { length }))
+    }
+
+    /// How many bytes it writes, if it does, however.
+    pub fn writes(&self) -> Option<usize> {
+        matches!(self.opcode, PWRITE | PWRITEV).then(|| self.bytes())
+    }
+
+    fn bytes(&self) -> usize {
+        if !self.is_vectored() {
+            return self.count as usize;
+        }
+        // SAFETY: the program hands these to the kernel in a moment, so they are there.
+        unsafe {
+            length_of(
+                self.buffer as usize as *const libc::iovec,
+                self.count as i32,
+            )
+        }
     }
 
     /// As words.
     pub fn words(&self) -> [u64; BLOCK_WORDS] {
         // SAFETY: a block has no padding, and any words will do.
         unsafe { std::mem::transmute(*self) }
-    }
-
-    fn from_words(words: [u64; BLOCK_WORDS]) -> Block {
-        // SAFETY: as above.
-        unsafe { std::mem::transmute(words) }
     }
 }
 
@@ -169,7 +223,7 @@ pub struct Nothing {
 }
 
 impl Nothing {
-    /// With the data and the event descriptor of the other.
+    /// With the data of the other.
     pub fn instead_of(words: [u64; BLOCK_WORDS]) -> Nothing {
         let other = Block::from_words(words);
         Nothing {
@@ -182,19 +236,15 @@ impl Nothing {
                 count: 0,
                 offset: 0,
                 reserved: 0,
-                flags: other.flags & FLAG_RESFD,
+                flags: 0,
                 ..other
             },
         }
     }
 
-    /// Its control block, with or without the signal to the event descriptor.
-    pub fn words(&self, signals: bool) -> [u64; BLOCK_WORDS] {
-        let mut block = self.block;
-        if !signals {
-            block.flags = 0;
-        }
-        block.words()
+    /// Its control block.
+    pub fn words(&self) -> [u64; BLOCK_WORDS] {
+        self.block.words()
     }
 }
 
@@ -289,60 +339,42 @@ pub unsafe fn translate(events: usize, count: usize) {
     }
 }
 
-/// Where the event after so many lies.
-pub fn event_at(events: usize, index: usize) -> usize {
-    events + index * size_of::<Event>()
-}
-
-/// How long a call may take, made of several.
-pub struct Patience {
-    /// The program's own structure, or null.
-    given: usize,
-    /// On the monotonic clock; `None` for ever, or for a time that the kernel refuses.
-    until_ns: Option<u64>,
-    /// What is left.
-    rest: libc::timespec,
-}
-
-impl Patience {
-    /// Begins now.
-    ///
-    /// # Safety
-    /// A structure lies there, or it is null.
-    pub unsafe fn of(timeout: usize) -> Patience {
-        let timeout = timeout as *const libc::timespec;
-        // SAFETY: the caller's promise.
-        let time = (!timeout.is_null()).then(|| unsafe { timeout.read_unaligned() });
-        let length_ns = time.and_then(|time| {
-            let whole_ns = u64::try_from(time.tv_sec)
-                .ok()?
-                .checked_mul(1_000_000_000)?;
-            let rest_ns = u64::try_from(time.tv_nsec).ok()?;
-            (rest_ns < 1_000_000_000).then(|| whole_ns.saturating_add(rest_ns))
-        });
-        Patience {
-            given: timeout.addr(),
-            until_ns: length_ns.map(|length_ns| clock::now_ns().saturating_add(length_ns)),
-            rest: libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            },
+/// The same where reads were gathered: events that are several for the program are left out
+/// of the array. Gives how many stay.
+///
+/// # Safety
+/// As for [`translate`].
+pub unsafe fn translate_gathered(events: usize, count: usize) -> usize {
+    let events: *mut Event = ptr::with_exposed_provenance_mut(events);
+    let mut kept = 0;
+    for index in 0..count {
+        // SAFETY: the caller's promise; what is kept lies before what is still to be read.
+        unsafe {
+            let mut event = events.add(index).read_unaligned();
+            let (own, became) = asynchronous::ended(event.block as usize, event.result);
+            if let Ended::One(own) = gather::ended(own, became) {
+                event.block = own as u64;
+                event.result = became;
+                events.add(kept).write_unaligned(event);
+                kept += 1;
+            }
         }
     }
-
-    /// The address of what is left, or of what the program gave where that is no time.
-    pub fn remaining(&mut self) -> usize {
-        let Some(until_ns) = self.until_ns else {
-            return self.given;
-        };
-        let rest_ns = until_ns.saturating_sub(clock::now_ns());
-        self.rest = libc::timespec {
-            tv_sec: (rest_ns / 1_000_000_000) as libc::time_t,
-            tv_nsec: (rest_ns % 1_000_000_000) as libc::c_long,
-        };
-        ptr::from_ref(&self.rest).addr()
-    }
+    kept
 }
+
+/// Puts an event into an array of the program's.
+///
+/// # Safety
+/// There is room for it.
+pub unsafe fn put(events: usize, index: usize, event: Event) {
+    let events: *mut Event = ptr::with_exposed_provenance_mut(events);
+    // SAFETY: the caller's promise.
+    unsafe { events.add(index).write_unaligned(event) };
+}
+
+/// Bytes of an event.
+pub const EVENT_BYTES: usize = size_of::<Event>();
 
 /// A moment.
 pub fn nap() {

@@ -5,12 +5,14 @@
 use std::ffi::{c_int, c_long};
 
 use iolane_protocol::Call;
+use iolane_protocol::sys::clock;
 use iolane_protocol::sys::raw::syscall6;
 
 use super::process::goes_past_hooks;
 use crate::ahead;
 use crate::asynchronous;
 use crate::client;
+use crate::gather;
 use crate::sys::aio;
 use crate::sys::real;
 
@@ -33,6 +35,7 @@ fn count(call: Call) {
 /// As there.
 unsafe fn setup(events: usize, context: usize) -> isize {
     client::start_submitter(aio::start_thread);
+    gather::note_context(events);
     // SAFETY: the caller's promise.
     unsafe { syscall6(libc::SYS_io_setup, [events, context, 0, 0, 0, 0]) }
 }
@@ -63,53 +66,101 @@ unsafe fn submit(context: usize, blocks_max: isize, blocks: usize) -> isize {
     blocks_max as isize
 }
 
-/// io_getevents(2) and io_pgetevents(2). Completions are taken one by one as they come, also
-/// where the program waits for many: their places with the device are what the rest waits for.
+/// io_getevents(2) and io_pgetevents(2). One event of the kernel's may be several of the
+/// program's. The kernel is asked for one at a time where the program wants to sleep for more:
+/// the places of those that have ended let others go, for which it would sleep.
 ///
 /// # Safety
 /// As there.
 unsafe fn events(number: c_long, arguments: [usize; 6]) -> isize {
+    /// Another thread may find more events than it has room for.
+    const SLICE_NS: u64 = 20_000_000;
+    const SLEEP_NS: u64 = 3_600_000_000_000;
     count(Call::IoGetevents);
     asynchronous::asks_for_events();
     let [context, least, most, place, timeout, mask] = arguments;
-    if (least as isize) < 2 || most < least {
-        // SAFETY: the caller's promise.
-        return unsafe { take_events(number, arguments) };
-    }
-    // SAFETY: the caller's promise.
-    let mut patience = unsafe { aio::Patience::of(timeout) };
-    let mut taken = 0;
+    // What the kernel refuses it shall refuse by itself.
+    let is_right = least as isize >= 0 && (least as isize) <= most as isize && most > 0;
+    // SAFETY: a time of the program's, or none.
+    let end_ns = unsafe { end_of(timeout) }
+        .filter(|_| is_right && place != 0 && (client::current().is_some() || gather::is_used()));
+    let Some(end_ns) = end_ns else {
+        // SAFETY: the caller's promise; what was written is looked at, and no more.
+        unsafe {
+            let result = syscall6(number, arguments);
+            if let Ok(count @ 1..) = usize::try_from(result) {
+                aio::translate(place, count);
+            }
+            return result;
+        }
+    };
+    let (mut given, mut has_asked) = (0, false);
     loop {
-        let rest = [
+        let mut at = given;
+        given += gather::harvest(context, most - given, |event| {
+            // SAFETY: room for `most` is the caller's promise.
+            unsafe { aio::put(place, at, event) };
+            at += 1;
+        });
+        if given == most || (given >= least && has_asked) {
+            return given as isize;
+        }
+        let left_ns = end_ns.saturating_sub(clock::now_ns());
+        let longest_ns = if gather::is_used() {
+            SLICE_NS
+        } else {
+            SLEEP_NS
+        };
+        let slice_ns = if given < least {
+            left_ns.min(longest_ns)
+        } else {
+            0
+        };
+        let time = libc::timespec {
+            tv_sec: (slice_ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (slice_ns % 1_000_000_000) as libc::c_long,
+        };
+        let next = [
             context,
-            1,
-            most - taken,
-            aio::event_at(place, taken),
-            patience.remaining(),
+            usize::from(given < least),
+            most - given,
+            place + given * aio::EVENT_BYTES,
+            std::ptr::from_ref(&time).expose_provenance(),
             mask,
         ];
-        // SAFETY: the caller's promise, for a part of the same room.
-        let result = unsafe { take_events(number, rest) };
-        match usize::try_from(result) {
-            Ok(count @ 1..) if taken + count < least => taken += count,
-            Ok(count) => return (taken + count) as isize,
-            Err(_) if taken > 0 => return taken as isize,
-            Err(_) => return result,
+        // SAFETY: the caller's promise, for the rest of its array; a time that lives as long as
+        // the call.
+        let result = unsafe { syscall6(number, next) };
+        let Ok(count) = usize::try_from(result) else {
+            return if given > 0 { given as isize } else { result };
+        };
+        has_asked = true;
+        // SAFETY: so many were written there.
+        given += unsafe { aio::translate_gathered(next[3], count) };
+        if count == 0 && left_ns <= slice_ns {
+            return given as isize;
         }
     }
 }
 
+/// When a time of the program's is over; never, for no time. `None` for one that is wrong.
+///
 /// # Safety
-/// As io_getevents(2).
-unsafe fn take_events(number: c_long, arguments: [usize; 6]) -> isize {
-    // SAFETY: the caller's promise; what was written is looked at, and no more.
-    unsafe {
-        let result = syscall6(number, arguments);
-        if let Ok(count @ 1..) = usize::try_from(result) {
-            aio::translate(arguments[3], count);
-        }
-        result
+/// A `struct timespec`, or zero.
+unsafe fn end_of(timeout: usize) -> Option<u64> {
+    let time: *const libc::timespec = std::ptr::with_exposed_provenance(timeout);
+    if time.is_null() {
+        return Some(u64::MAX);
     }
+    // SAFETY: the caller's promise.
+    let time = unsafe { time.read_unaligned() };
+    let whole_ns = u64::try_from(time.tv_sec)
+        .ok()?
+        .saturating_mul(1_000_000_000);
+    let rest_ns = u64::try_from(time.tv_nsec)
+        .ok()
+        .filter(|&rest_ns| rest_ns < 1_000_000_000)?;
+    Some(clock::now_ns().saturating_add(whole_ns.saturating_add(rest_ns)))
 }
 
 /// io_destroy(2)
