@@ -1,5 +1,6 @@
 //! What can be set, with defaults and limits.
 
+use crate::objective::Objective;
 use crate::request::Level;
 use std::fmt;
 use std::str::FromStr;
@@ -100,8 +101,7 @@ pub enum WindowConfig {
     /// matters to others. Only for [`Policy::Lanes`].
     Learned,
     /// Found by experiments while running: what is next to what is in force is tried, and
-    /// kept if the lower levels lose at most 0.3 % of their throughput for each percent of
-    /// latency that the two upper ones gain. Nothing is presumed of the device:
+    /// kept if that is better by [`Config::objective`]. Nothing is presumed of the device:
     /// [`Config::rotational`] is not read. Only for [`Policy::Lanes`].
     Climbing,
 }
@@ -115,6 +115,8 @@ pub struct Config {
     pub levels: [LevelConfig; Level::COUNT],
     /// How much may be in flight.
     pub window: WindowConfig,
+    /// What [`WindowConfig::Climbing`] is to reach; others do not read it.
+    pub objective: Objective,
     /// Most transfers in flight, whatever the window says (1 to 65,536): what
     /// the backend can hold.
     pub in_flight_max: u32,
@@ -170,6 +172,7 @@ impl Config {
                 Policy::Deadline | Policy::PrioDeadline => WindowConfig::Fixed(32),
                 Policy::Lanes => WindowConfig::Learned,
             },
+            objective: Objective::default(),
             in_flight_max: 1024,
             transfer_bytes_max: 1 << 20,
             transfer_members_max: 128,
@@ -211,6 +214,9 @@ impl Config {
         } else if self.policy != Policy::Lanes {
             return Err(ConfigError::LearnedWindow(self.policy));
         }
+        if !self.objective.is_valid() {
+            return Err(ConfigError::Objective(self.objective));
+        }
         for level in &self.levels {
             bounded("queued_max", level.queued_max, 1, 1 << 20)?;
             bounded("min_active", level.min_active, 0, 1024)?;
@@ -238,6 +244,12 @@ pub enum ConfigError {
     /// Only `lanes` learns.
     #[error("policy {0} has no learned window; give a fixed one, or use policy lanes")]
     LearnedWindow(Policy),
+    /// An elasticity above 10, a slowdown below 1 or above 1000, a latency below 1 us or
+    /// above 100 s.
+    #[error(
+        "the objective {0} is out of range; elasticity is 0 to 10, slowdown 1 to 1000, latency 1us to 100s"
+    )]
+    Objective(Objective),
     /// No policy of that name.
     #[error("there is no policy '{0}'; use noop, deadline, prio-deadline or lanes")]
     UnknownPolicy(String),

@@ -15,12 +15,14 @@
 //! | `merge` | which neighbours go with a request in one transfer; never waits for one |
 //! | `policy` | `noop`, `deadline` (Linux 2.6), `prio_deadline` (Hall and Bonnet), `lanes` (the default) |
 //! | `window` | how much may be in flight |
+//! | `objective` | what the climbing window is to reach |
 #![forbid(unsafe_code)]
 
 mod config;
 mod fifo;
 mod footprint;
 mod merge;
+mod objective;
 mod policy;
 mod position;
 mod queue;
@@ -32,6 +34,7 @@ pub use config::{
     Config, ConfigError, Deadline, LevelConfig, PAPER_DEADLINES_NS, PAPER_DEADLINES_SERVICE_TIMES,
     Policy, WindowConfig,
 };
+pub use objective::{Objective, ObjectiveError};
 pub use request::{Direction, Kind, Level, Request, RequestId, Terms};
 pub use scheduler::{
     Batch, EnqueueError, Member, REQUEST_BYTES_MAX, Scheduler, Snapshot, Transfer,

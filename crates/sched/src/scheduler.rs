@@ -183,7 +183,7 @@ impl Scheduler {
             queue: Queue::new(Layout::of(config.policy)),
             sweep: Sweep::default(),
             lanes: Lanes::default(),
-            window: Window::new(config.window, config.rotational),
+            window: Window::new(config.window, config.objective, config.rotational),
             flight: Flight::default(),
             merged: 0,
             expired: 0,
@@ -515,7 +515,7 @@ impl Scheduler {
         config.validate()?;
         self.config = config;
         if self.window.config() != window {
-            self.window = Window::new(window, self.config.rotational);
+            self.window = Window::new(window, self.config.objective, self.config.rotational);
         }
         self.sweep = Sweep::default();
         self.lanes = Lanes::default();

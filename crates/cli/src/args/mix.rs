@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use iolane_sched::Objective;
 
 use super::choices::{Operation, Pattern, Policy};
 use super::common::{CarrierArgs, TransferArgs, block_size, block_sizes, depth, depths};
@@ -149,6 +150,14 @@ pub struct MixArgs {
         help_heading = "Scheduling"
     )]
     pub policies: Vec<Policy>,
+    /// What lanes-climbing is to reach: elasticity=E, slowdown=X or latency=TIME
+    ///
+    /// elasticity=0.3, the default: one percent less of the foreground's latency is worth 0.3 %
+    /// of the background's throughput. slowdown=2: the most throughput with which the latency
+    /// is at most twice what the foreground has alone. latency=5ms: with which it is at most
+    /// 5 ms. Both as far as the device can; the latency is the root of its mean square.
+    #[arg(long, value_name = "OBJECTIVE", help_heading = "Scheduling")]
+    pub objective: Option<Objective>,
     /// Also one run for each of these fixed windows: the curve that hand-tuning reaches
     ///
     /// A window is how many requests may be in the device at once: 1 to 16384, such as 1..128.

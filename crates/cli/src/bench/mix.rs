@@ -7,6 +7,7 @@ mod render;
 pub use measure::measure;
 
 use iolane::{RateUnit, WindowState};
+use iolane_sched::Objective;
 use serde::Serialize;
 
 use super::load::Load;
@@ -119,10 +120,17 @@ pub struct Background {
     pub block_sizes_bytes: Vec<u64>,
 }
 
+fn as_text<S: serde::Serializer>(objective: &Objective, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(objective)
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub struct MixOptions {
     pub load: MixLoad,
     pub policies: Vec<Policy>,
+    /// Of the policy lanes-climbing.
+    #[serde(serialize_with = "as_text")]
+    pub objective: Objective,
     pub windows: Vec<u64>,
     /// Names that the disk offers, once checked.
     pub kernel_schedulers: Vec<String>,
@@ -345,6 +353,12 @@ impl TransferBench for Mix {
         without_repeats(&arguments.policies, "--policies")?;
         let schedulers = arguments.kernel_schedulers.clone().unwrap_or_default();
         without_repeats(&schedulers, "--kernel-schedulers")?;
+        if arguments.objective.is_some() && !arguments.policies.contains(&Policy::LanesClimbing) {
+            return Err(Failure::usage(
+                "--objective is for the policy lanes-climbing",
+                "Give --policies lanes-climbing too.",
+            ));
+        }
         if arguments.outstanding == Some(1) {
             return Err(Failure::usage(
                 "one request outstanding cannot be shared",
@@ -355,6 +369,7 @@ impl TransferBench for Mix {
         Ok(MixOptions {
             load,
             policies: arguments.policies,
+            objective: arguments.objective.unwrap_or_default(),
             windows: arguments.windows.map(|list| list.0).unwrap_or_default(),
             kernel_schedulers: schedulers,
             deadlines_ns: arguments

@@ -25,6 +25,7 @@ mod stalls;
 mod unflushed;
 
 use crate::config::WindowConfig;
+use crate::objective::Objective;
 use crate::request::{Kind, Level, Request};
 use crate::scheduler::Flight;
 use climbing::Climbing;
@@ -407,13 +408,13 @@ impl Learned {
 }
 
 impl Window {
-    pub(crate) fn new(config: WindowConfig, rotational: bool) -> Window {
+    pub(crate) fn new(config: WindowConfig, objective: Objective, rotational: bool) -> Window {
         let cost = CostModel::new();
         let typical = cost::UNIT;
         let climbs = config == WindowConfig::Climbing;
         Window {
             config,
-            climbing: climbs.then(|| Box::new(Climbing::new())),
+            climbing: climbs.then(|| Box::new(Climbing::new(objective))),
             learned: Learned {
                 service: Shortest::new(),
                 cost,
@@ -568,7 +569,7 @@ mod tests {
 
     #[test]
     fn clocks_of_threads_that_disagree_do_no_harm() {
-        let mut window = Window::new(WindowConfig::Learned, false);
+        let mut window = Window::new(WindowConfig::Learned, Objective::default(), false);
         let flight = Flight::default();
         let transfers = if cfg!(miri) { 2000 } else { 100_000 };
         for transfer in 0..transfers {

@@ -6,7 +6,7 @@ use crate::{
     WINDOWS, alone_gets, budget, capped, config, distant_hypervisor, flash, hypervisor, one_server,
     show, slow_flash,
 };
-use iolane_sched::{RateUnit, WindowConfig};
+use iolane_sched::{Objective, RateUnit, WindowConfig};
 
 /// What the foreground's latency is worth, in the throughput of the others.
 const ELASTICITY: f64 = 0.3;
@@ -131,4 +131,37 @@ fn a_pause_is_no_budget() {
 #[test]
 fn alone_the_background_gets_the_device() {
     alone_gets(WindowConfig::Climbing, 0.9);
+}
+
+/// Throughput under an objective, and the foreground's mean latency in ns.
+fn with_objective(objective: Objective) -> (f64, f64) {
+    let mut config = config(WindowConfig::Climbing);
+    config.objective = objective;
+    let mut run = Run::new(config, flash());
+    let load = Load::mix(&[16_384]);
+    run.measure(&load, 3.0);
+    let measured = run.measure(&load, 4.0);
+    (measured.bytes_per_second, measured.foreground_mean_ns)
+}
+
+/// A latency that may be longer buys throughput, and one that may not costs some.
+#[test]
+fn keeps_to_a_latency_that_is_asked_for() {
+    let mut work_before = 0.0;
+    for target_ns in [150_000, 400_000, 2_000_000] {
+        let (work, mean_ns) = with_objective(Objective::Latency(target_ns));
+        println!("{target_ns} ns: {mean_ns:.0} ns at {work:.0} bytes/s");
+        // Steps of the window are factors of two, and some of the time others are tried.
+        assert!(mean_ns < 1.5 * target_ns as f64, "{mean_ns} of {target_ns}");
+        assert!(work > work_before, "{work} after {work_before}");
+        work_before = work;
+    }
+}
+
+#[test]
+fn keeps_to_a_slowdown_that_is_asked_for() {
+    let [(less, short_ns), (more, long_ns)] =
+        [120, 1000].map(|percent| with_objective(Objective::Slowdown(percent)));
+    println!("{short_ns:.0} ns at {less:.0}, {long_ns:.0} ns at {more:.0} bytes/s");
+    assert!(short_ns < long_ns && less < more);
 }

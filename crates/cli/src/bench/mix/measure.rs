@@ -290,7 +290,9 @@ impl MixBench<'_> {
             .group_limit
             .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
         let deadlines_ns = self.options.deadlines_ns;
+        let objective = self.options.objective;
         move |config| {
+            config.objective = objective;
             for (level, settings) in config.levels.iter_mut().enumerate() {
                 // The load as a whole must fit, or it is another one.
                 settings.queued_max = group_limit.unwrap_or(settings.queued_max.max(queued_max));

@@ -4,7 +4,7 @@
 //! *challenger*, one [`Step`] away, is in force for an [epoch](super::epoch), and
 //! compared with the champion's epochs before and after: so a slow drift of the
 //! device cancels. The challenger takes over if the comparisons say by the
-//! [objective](Objective) that it is better. A step that has failed is tried
+//! [goal](Goal) that it is better. A step that has failed is tried
 //! again after four times as many epochs as the last time, and what its comparisons
 //! showed counts a half then. It begins with half as many transfers as are waited for.
 //! At the start one
@@ -12,6 +12,7 @@
 //! slow start.
 
 use super::epoch::{PACED_NS_MIN, Seen};
+use super::goal::Goal;
 use super::setting::{Setting, Step};
 
 /// While it is not known how much is waited for, the window is 2 to the power of this.
@@ -59,30 +60,6 @@ const STRIDE_MAX: i16 = 32;
 const LONGER: f64 = 2.0;
 /// Weight of an epoch in what is usual.
 const USUAL_PART: f64 = 0.125;
-
-/// What is to be gained.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Objective {
-    /// One percent less of latency is worth so many percent of work.
-    pub elasticity: f64,
-}
-
-impl Objective {
-    /// What is gained from one to the other, as the logarithm of work. Where the
-    /// lower levels have all done what they want, none does more.
-    fn gain(self, from: &Seen, to: &Seen) -> f64 {
-        let work = if from.is_full || to.is_full {
-            to.work - from.work
-        } else {
-            0.0
-        };
-        let latency = match (from.urgent, to.urgent) {
-            (Some(from), Some(to)) => to - from,
-            _ => to.lower.zip(from.lower).map_or(0.0, |(to, from)| to - from),
-        };
-        work - self.elasticity * latency
-    }
-}
 
 /// What comparisons have shown: Welford's method.
 #[derive(Clone, Copy, Debug, Default)]
@@ -228,7 +205,7 @@ impl Usual {
 
 #[derive(Clone, Debug)]
 pub(super) struct Experiment {
-    objective: Objective,
+    goal: Goal,
     rungs: (u8, u8),
     steps: &'static [Step],
     champion: Setting,
@@ -250,13 +227,13 @@ impl Experiment {
     /// `rungs`: the least and the most; without `begin`, what is waited for says
     /// where it begins.
     pub(super) fn new(
-        objective: Objective,
+        goal: Goal,
         rungs: (u8, u8),
         begin: Option<u8>,
         steps: &'static [Step],
     ) -> Experiment {
         Experiment {
-            objective,
+            goal,
             rungs,
             steps,
             champion: Setting::new(begin.unwrap_or(RUNG_SOUNDING)),
@@ -270,6 +247,11 @@ impl Experiment {
             stride: 1,
             usual: None,
         }
+    }
+
+    /// Notes what the foreground's latency was, as a logarithm.
+    pub(super) fn saw(&mut self, latency: f64) {
+        self.goal.saw(latency);
     }
 
     /// What is in force.
@@ -335,7 +317,7 @@ impl Experiment {
     fn challenged(&mut self, seen: Seen) {
         let Some(trial) = &mut self.trial else { return };
         if let (true, Some(before)) = (self.starting, self.before) {
-            trial.add(self.objective.gain(&before, &seen));
+            trial.add(self.goal.gain(&before, &seen));
             self.decide(Some(seen));
         } else {
             trial.seen = Some(seen);
@@ -347,9 +329,9 @@ impl Experiment {
         if let Some(trial) = &mut self.trial
             && let Some(tried) = trial.seen.take()
         {
-            let after = self.objective.gain(&seen, &tried);
+            let after = self.goal.gain(&seen, &tried);
             let gain = before.map_or(after, |before| {
-                (self.objective.gain(&before, &tried) + after) / 2.0
+                (self.goal.gain(&before, &tried) + after) / 2.0
             });
             trial.add(gain);
             self.decide(None);
@@ -409,7 +391,7 @@ impl Experiment {
         let far = work.abs().max(latency.abs()) > FAR * CHANGED;
         usual.changed += if far { 2 } else { 1 };
         if usual.changed >= CHANGED_EPOCHS {
-            let is_better = work > self.objective.elasticity * latency;
+            let is_better = work > self.goal.loss(usual.latency, now.latency);
             self.usual = None;
             self.plans = Default::default();
             if !is_better {

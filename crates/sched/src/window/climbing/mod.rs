@@ -4,8 +4,8 @@
 //! A [`Setting`] says what is in force: how many transfers of the lower levels may be
 //! with the device, and which further limits hold. An [`experiment`] tries the settings
 //! one step away, each for an [`epoch`], and goes there if that pays by one criterion:
-//! one percent less of the foreground's latency is worth 0.3 % of the lower levels'
-//! throughput ([`ELASTICITY`]). That is hill climbing (stochastic
+//! the [objective](Objective), which is by default that one percent less of the
+//! foreground's latency is worth 0.3 % of the lower levels' throughput. That is hill climbing (stochastic
 //! approximation in steps, Kiefer and Wolfowitz 1952), with comparisons in pairs. Nothing
 //! is presumed of the device, and no flag is read. There are two experiments: one for the
 //! time in which there is a foreground, one for that in which there is none.
@@ -21,6 +21,7 @@
 
 mod epoch;
 mod experiment;
+mod goal;
 mod quota;
 mod rate;
 mod setting;
@@ -28,17 +29,18 @@ mod setting;
 use super::foreground::Foreground;
 use super::pace::{Pace, RateLimit};
 use super::{SERVICE_NS_START, Sample};
+use crate::objective::Objective;
 use crate::request::{Kind, Level, Request};
 use crate::scheduler::Flight;
 use epoch::{Epoch, Finished, GAP_KEEP, Wanted};
-use experiment::{Can, Experiment, Objective};
+use experiment::{Can, Experiment};
+use goal::Goal;
 use quota::Unflushed;
 use rate::Rate;
 use setting::{RUNG_MAX, Setting, Step};
 
-/// What one percent less of latency is worth, in percent of the lower levels' work.
-const ELASTICITY: f64 = 0.3;
-/// And where nobody waits: the lower levels' own latency, for the first request of a
+/// Where nobody waits, what one percent less of latency is worth, in percent of the lower
+/// levels' work: the lower levels' own latency, for the first request of a
 /// foreground.
 const ELASTICITY_ALONE: f64 = 0.04;
 /// Without a foreground the window is at least 2 to the power of this: what the first
@@ -51,6 +53,8 @@ const SETTLES_NS_MAX: f64 = 4e9;
 /// Reserving the device for the foreground is tried only where there is none at this
 /// share of the lower levels' completions: elsewhere they would hardly run.
 const CALM_MIN: f64 = 0.1;
+/// Weight of one in the average of what the foreground has alone.
+const ALONE_PART: f64 = 1.0 / 64.0;
 /// A pace of which less than this part is used is none.
 const UNUSED: f64 = 0.8;
 
@@ -69,20 +73,19 @@ pub(super) struct Climbing {
     foreground: Foreground,
     /// Transfers with the device that somebody waits for.
     urgent: u32,
+    /// Moving average of the squares of their latencies while nothing else is there.
+    urgent_alone: Option<f64>,
     was_active: bool,
     now_ns: u64,
 }
 
 impl Climbing {
-    pub(super) fn new() -> Climbing {
-        let experiment = |elasticity, rungs, begin, steps| {
-            Experiment::new(Objective { elasticity }, rungs, begin, steps)
-        };
+    pub(super) fn new(objective: Objective) -> Climbing {
         const ALONE: &[Step] = &[Step::Narrow, Step::Widen, Step::Sort];
         Climbing {
-            shared: experiment(ELASTICITY, (0, RUNG_MAX), None, &Step::ALL),
-            alone: experiment(
-                ELASTICITY_ALONE,
+            shared: Experiment::new(objective.into(), (0, RUNG_MAX), None, &Step::ALL),
+            alone: Experiment::new(
+                Goal::Elasticity(ELASTICITY_ALONE),
                 (RUNG_ALONE, RUNG_MAX),
                 Some(RUNG_ALONE),
                 ALONE,
@@ -95,6 +98,7 @@ impl Climbing {
             unflushed: Unflushed::default(),
             foreground: Foreground::default(),
             urgent: 0,
+            urgent_alone: None,
             was_active: false,
             now_ns: 0,
         }
@@ -245,6 +249,7 @@ impl Climbing {
                 epoch.pause(now_ns);
             }
             self.rate.pause();
+            self.alone_with(now_ns.saturating_sub(sample.enqueued_ns) as f64);
             return;
         }
         if self.was_active && self.pace.is_none() {
@@ -274,6 +279,16 @@ impl Climbing {
         );
     }
 
+    /// A request that somebody waited for has ended, with nothing of the lower levels
+    /// beside it.
+    fn alone_with(&mut self, latency_ns: f64) {
+        let square = latency_ns * latency_ns;
+        let mean = self.urgent_alone.unwrap_or(square);
+        let mean = mean + (square - mean) * ALONE_PART;
+        self.urgent_alone = Some(mean);
+        self.shared.saw(mean.max(1.0).ln() / 2.0);
+    }
+
     fn end_epoch(&mut self, now_ns: u64, flight: &Flight) {
         let wanted = Wanted {
             in_flight: self.setting().transfers().min(flight.transfers),
@@ -286,6 +301,11 @@ impl Climbing {
         let seen = self.epoch.and_then(|epoch| epoch.end(now_ns, &wanted));
         let Some(seen) = seen else { return };
         self.gap_ns = seen.gap_ns.max(GAP_KEEP * self.gap_ns);
+        if self.was_active
+            && let Some(latency) = seen.urgent
+        {
+            self.shared.saw(latency);
+        }
         if !self.was_active {
             self.throughput = Some(seen.transfers / seen.elapsed_ns);
         }

@@ -1,0 +1,100 @@
+//! Which of two epochs is better.
+
+use super::epoch::Seen;
+use crate::objective::Objective;
+
+/// Above a latency that was asked for, one percent of it is worth so many percent of the
+/// lower levels' work: more than any step of the window gains.
+const STRICT: f64 = 4.0;
+/// What the foreground's latency is alone is forgotten by so much with each epoch, as a
+/// logarithm: a device that has become slower is known in some hundred.
+const FORGETS: f64 = 0.005;
+
+/// See the file's page. Latencies are logarithms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Goal {
+    /// One percent less of latency is worth so many percent of work.
+    Elasticity(f64),
+    /// Below the latency there is nothing to gain but work.
+    Latency(f64),
+    /// So much more than the foreground has alone, and the least that it was seen to have.
+    Slowdown { more: f64, alone: f64 },
+}
+
+impl From<Objective> for Goal {
+    fn from(objective: Objective) -> Goal {
+        match objective {
+            Objective::Elasticity(thousandths) => Goal::Elasticity(f64::from(thousandths) / 1e3),
+            Objective::Latency(ns) => Goal::Latency((ns as f64).ln()),
+            Objective::Slowdown(percent) => Goal::Slowdown {
+                more: (f64::from(percent) / 100.0).ln(),
+                alone: f64::INFINITY,
+            },
+        }
+    }
+}
+
+impl Goal {
+    /// Notes what the foreground's latency was, beside the lower levels or alone.
+    pub(super) fn saw(&mut self, latency: f64) {
+        if let Goal::Slowdown { alone, .. } = self {
+            *alone = (*alone + FORGETS).min(latency);
+        }
+    }
+
+    /// What is gained from one to the other, as the logarithm of work. Where the
+    /// lower levels have all done what they want, none does more.
+    pub(super) fn gain(self, from: &Seen, to: &Seen) -> f64 {
+        let work = match from.is_full || to.is_full {
+            true => to.work - from.work,
+            false => 0.0,
+        };
+        match (from.urgent, to.urgent) {
+            (Some(from), Some(to)) => work - self.loss(from, to),
+            // Nobody waited for anything: what the first would find.
+            _ => match (self, from.lower, to.lower) {
+                (Goal::Elasticity(elasticity), Some(from), Some(to)) => {
+                    work - elasticity * (to - from)
+                }
+                _ => work,
+            },
+        }
+    }
+
+    /// What a longer latency costs, in work.
+    pub(super) fn loss(self, from: f64, to: f64) -> f64 {
+        let over = |target: f64| STRICT * ((to - target).max(0.0) - (from - target).max(0.0));
+        match self {
+            Goal::Elasticity(elasticity) => elasticity * (to - from),
+            Goal::Latency(target) => over(target),
+            Goal::Slowdown { more, alone } => over(more + alone),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_a_target_only_work_counts_and_above_it_latency() {
+        let goal = Goal::from(Objective::Latency(1_000_000));
+        let ln_ms = |ms: f64| (ms * 1e6).ln();
+        assert_eq!(goal.loss(ln_ms(0.1), ln_ms(0.9)), 0.0);
+        assert!(goal.loss(ln_ms(0.9), ln_ms(2.0)) > 4.0 * 0.69);
+        assert!(goal.loss(ln_ms(4.0), ln_ms(2.0)) < -4.0 * 0.69);
+    }
+
+    #[test]
+    fn what_a_foreground_has_alone_is_the_least_and_forgotten() {
+        let mut goal = Goal::from(Objective::Slowdown(200));
+        goal.saw(1.0);
+        let loss = |goal: Goal| goal.loss(1.0, 2.0);
+        let strict = loss(goal);
+        assert!((strict - STRICT * (1.0 - 2f64.ln())).abs() < 1e-9);
+        for _ in 0..400 {
+            goal.saw(3.0);
+        }
+        assert_eq!(loss(goal), 0.0);
+    }
+}
