@@ -36,7 +36,7 @@ fn stores_that_are_not_there_or_there_already() {
     assert!(place.bad(&["create", "file"], 2).contains("file"));
     let said = place.bad(&["backup", "s", "empty/../s"], 2);
     assert!(
-        said.contains("exists already") && said.contains("not there yet"),
+        said.contains("exists already") && said.contains("does not exist yet"),
         "{said}"
     );
     fs::create_dir(place.path("copy.part")).unwrap();
