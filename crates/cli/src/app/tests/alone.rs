@@ -8,7 +8,16 @@ use super::super::*;
 use crate::commands;
 
 /// Of these, each option takes one; others than its own are refused by its parser.
-const VALUES: [&str; 7] = ["16k", "64m", "2", "500/s", "1s", "1s,2s,3s,4s,5s", "x"];
+const VALUES: [&str; 8] = [
+    "16k",
+    "64m",
+    "2",
+    "500/s",
+    "1s",
+    "1s,2s,3s,4s,5s",
+    "latency=1ms",
+    "x",
+];
 const MODEL: &str = "aws-gp3";
 /// Fewer than there are: the test must not pass by finding none.
 const OPTIONS_MIN: usize = 150;
@@ -66,7 +75,7 @@ fn value(argument: &Arg) -> String {
     };
     let found = VALUES.into_iter().find(fits);
     found
-        .unwrap_or_else(|| panic!("no value for {argument}"))
+        .unwrap_or_else(|| panic!("no value for {}", argument.get_id()))
         .to_owned()
 }
 
