@@ -46,12 +46,12 @@ impl Broker {
         let (began, has_begun) = mpsc::channel();
         let door = Arc::new(Door::open(file, memory)?);
         let (door_too, over_too) = (Arc::clone(&door), Arc::clone(&is_over));
-        let roles = rules.roles.clone();
+        let (roles, objective) = (rules.roles.clone(), rules.objective);
         let rounds = thread::Builder::new()
             .name("broker".to_owned())
             .spawn(move || {
                 let _ = began.send(begin(memory, counting));
-                let rounds = Rounds::new(memory, door_too, roles);
+                let rounds = Rounds::new(memory, door_too, roles, objective);
                 go_round(rounds, &over_too, &asked_reports)
             })
             .map_err(BrokerError::when("start a thread"))?;

@@ -8,7 +8,7 @@ use iolane_protocol::{
     Asked, CELLS_PER_CLIENT, Cell, CellState, DEVICES_MAX, DeviceState, LEVELS, Memory, cell_of,
     client_of,
 };
-use iolane_sched::RequestId;
+use iolane_sched::{Objective, RequestId};
 
 use crate::clients::{Standing, Standings};
 use crate::commits::Commits;
@@ -29,6 +29,7 @@ const SLEEP_NS: u64 = 100_000_000;
 
 /// What the broker's thread has.
 pub struct Rounds {
+    objective: Option<Objective>,
     memory: &'static Memory,
     door: Arc<Door>,
     disks: Vec<Disk>,
@@ -64,8 +65,14 @@ enum What {
 }
 
 impl Rounds {
-    pub fn new(memory: &'static Memory, door: Arc<Door>, roles: Vec<String>) -> Rounds {
+    pub fn new(
+        memory: &'static Memory,
+        door: Arc<Door>,
+        roles: Vec<String>,
+        objective: Option<Objective>,
+    ) -> Rounds {
         Rounds {
+            objective,
             memory,
             door,
             disks: Vec::new(),
@@ -165,7 +172,8 @@ impl Rounds {
                     let known = self.disks.iter().position(|disk| disk.name == found.name);
                     let at_ns = clock::now_ns().saturating_sub(self.begun_ns);
                     let disk = known.unwrap_or_else(|| {
-                        let made = Disk::new(found.name, index, found.rotational, at_ns);
+                        let made =
+                            Disk::new(found.name, index, found.rotational, self.objective, at_ns);
                         self.disks.push(made);
                         self.disks.len() - 1
                     });

@@ -5,7 +5,7 @@ use std::ops::Range;
 use iolane_protocol::{
     KIND_READ, KIND_SYNC, KIND_WRITE, Operation, PATTERN_BYTES_MAX, Patterns, RULES_MAX, RuleEntry,
 };
-use iolane_sched::Level;
+use iolane_sched::{Level, Objective};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -25,6 +25,8 @@ pub struct Rules {
     pub(crate) entries: Vec<RuleEntry>,
     pub(crate) roles: Vec<String>,
     pub(crate) refuses_uring: bool,
+    /// What the windows are to reach; none: the default.
+    pub(crate) objective: Option<Objective>,
     pub(crate) read_ahead_bytes: u64,
 }
 
@@ -33,6 +35,8 @@ pub struct Rules {
 struct Document {
     #[serde(default)]
     io_uring: Option<Spanned<String>>,
+    #[serde(default)]
+    objective: Option<Spanned<String>>,
     #[serde(default)]
     rule: Vec<Spanned<RuleText>>,
 }
@@ -105,6 +109,13 @@ impl Rules {
                 }
             },
         };
+        let objective = document
+            .objective
+            .map(|word| {
+                let parsed = word.get_ref().parse::<Objective>();
+                parsed.map_err(|error| at(word.span(), error.to_string()))
+            })
+            .transpose()?;
         if document.rule.len() > RULES_MAX {
             let span = document.rule[RULES_MAX].span();
             return Err(at(span, format!("there may be {RULES_MAX} rules at most")));
@@ -113,6 +124,7 @@ impl Rules {
             entries: Vec::new(),
             roles: Vec::new(),
             refuses_uring,
+            objective,
             read_ahead_bytes: 0,
         };
         for rule in &document.rule {
@@ -151,6 +163,7 @@ impl Rules {
         self.entries.extend_from_slice(&others.entries);
         self.roles.extend_from_slice(&others.roles);
         self.refuses_uring |= others.refuses_uring;
+        self.objective = self.objective.or(others.objective);
         if self.entries.len() > RULES_MAX {
             let count = self.entries.len();
             return Err(RulesError {
@@ -313,8 +326,19 @@ mod tests {
         assert!(with("path = ['']").starts_with("line 4: path has"));
         assert!(with("size_min = 2\nsize_max = 1").contains("size_min is more"));
         assert!(error("\nio_uring = 'no'\n").starts_with("line 2: io_uring is 'no'"));
+        assert!(error("objective = 'fast'\n").starts_with("line 1: 'fast' is not an objective"));
         let many = format!("{rule}level = 'normal'\n").repeat(RULES_MAX + 1);
         assert!(error(&many).contains("64 rules"));
+    }
+
+    #[test]
+    fn the_objective_of_own_rules_counts() {
+        let own = Rules::parse("objective = 'latency=5ms'\n").unwrap();
+        let other = Rules::parse("objective = 'slowdown=2'\n").unwrap();
+        let merged = own.before(&other).unwrap();
+        assert_eq!(merged.objective, Some(Objective::Latency(5_000_000)));
+        let none = Rules::parse("").unwrap().before(&other).unwrap();
+        assert_eq!(none.objective, Some(Objective::Slowdown(200)));
     }
 
     #[test]
