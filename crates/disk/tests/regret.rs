@@ -24,8 +24,8 @@ const LEARNED: Bounds = Bounds {
 };
 const CLIMBING: Bounds = Bounds {
     p95_max: 2.0,
-    of_window_1_min: 0.2,
-    worse_than_noop_max: 4,
+    of_window_1_min: 0.5,
+    worse_than_noop_max: 2,
 };
 
 fn outcomes(subject: &Subject, seed: u64, own: Contender) -> (Load, Vec<Outcome>) {

@@ -221,6 +221,9 @@ pub(super) struct Experiment {
     /// By how much the pace changes next: twice as much each time that it has.
     stride: i16,
     usual: Option<Usual>,
+    /// What there was before the pace, and in how many epochs running that was better.
+    unpaced: Option<Seen>,
+    paced_worse: u32,
 }
 
 impl Experiment {
@@ -246,6 +249,8 @@ impl Experiment {
             epochs: 0,
             stride: 1,
             usual: None,
+            unpaced: None,
+            paced_worse: 0,
         }
     }
 
@@ -296,6 +301,12 @@ impl Experiment {
     /// Takes an epoch of what is in force, and chooses what is next.
     pub(super) fn judge(&mut self, seen: Seen, can: Can) {
         if self.sounding {
+            // What the lower levels sent before there was a foreground has ended by the
+            // second time.
+            if self.before.replace(seen).is_none() {
+                return;
+            }
+            self.before = None;
             self.sounding = false;
             let rung = (BEGIN_SHARE * seen.backlog).max(1.0).log2().round() as u8;
             let rung = rung.clamp(RUNG_BEGIN_MIN, RUNG_BEGIN_MAX);
@@ -305,6 +316,10 @@ impl Experiment {
             }
         }
         self.epochs += 1;
+        if self.is_pace_worse(&seen) {
+            self.end_pace();
+            return;
+        }
         if self.is_trying {
             self.is_trying = false;
             self.challenged(seen);
@@ -339,6 +354,16 @@ impl Experiment {
         self.watch(&seen);
     }
 
+    /// A foreground that waits less may come more often, and leave the lower levels
+    /// nothing of a pace: it has to stay better than none was.
+    fn is_pace_worse(&mut self, seen: &Seen) -> bool {
+        let unpaced = self.unpaced.filter(|_| self.champion.pace.is_some());
+        let Some(unpaced) = unpaced else { return false };
+        let is_worse = self.goal.gain(&unpaced, seen) < -OBVIOUSLY_WORSE;
+        self.paced_worse = if is_worse { self.paced_worse + 1 } else { 0 };
+        self.paced_worse >= COMPARISONS_MIN
+    }
+
     /// `seen`: of the challenger, if it may be the champion's as well.
     fn decide(&mut self, seen: Option<Seen>) {
         let Some(trial) = self.trial else { return };
@@ -346,6 +371,10 @@ impl Experiment {
         match trial.verdict(self.starting) {
             Verdict::Open => return,
             Verdict::Better => {
+                if step == Step::Pace {
+                    self.unpaced = self.before;
+                    self.paced_worse = 0;
+                }
                 self.champion = trial.setting;
                 self.stride = match step {
                     Step::Faster | Step::Slower => (2 * self.stride).min(STRIDE_MAX),

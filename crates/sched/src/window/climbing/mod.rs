@@ -324,7 +324,7 @@ impl Climbing {
         }
         self.keep_pace();
         let setting = self.setting();
-        self.epoch = Some(if setting == before {
+        self.epoch = Some(if setting == before && !wanted.is_sounding {
             Epoch::new(seen.last_ns, 0, seen.last_ns)
         } else {
             let latency = seen.urgent.or(seen.lower).unwrap_or(0.0);
