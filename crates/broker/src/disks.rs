@@ -44,8 +44,7 @@ impl Disk {
     ) -> Disk {
         let mut config = Config::new(Policy::Lanes);
         config.rotational = rotational;
-        // On a capped volume, updates beside scans have a fifth of the latency that they
-        // have with the default window (docs/run.md).
+        // It finds the budget of a capped volume, and nothing is known of the disk (docs/run.md).
         config.window = WindowConfig::Climbing;
         config.objective = objective.unwrap_or_default();
         // Each process does its own system call: nothing is merged.
