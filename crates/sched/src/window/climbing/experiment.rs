@@ -254,9 +254,8 @@ impl Experiment {
         }
     }
 
-    /// Notes what the foreground's latency was, as a logarithm.
-    pub(super) fn saw(&mut self, latency: f64) {
-        self.goal.saw(latency);
+    pub(super) fn goal_mut(&mut self) -> &mut Goal {
+        &mut self.goal
     }
 
     /// What is in force.

@@ -9,6 +9,8 @@ const STRICT: f64 = 4.0;
 /// What the foreground's latency is alone is forgotten by so much with each epoch, as a
 /// logarithm: a device that has become slower is known in some hundred.
 const FORGETS: f64 = 0.005;
+/// Weight of one request in the average of what the foreground has alone.
+const ALONE_PART: f64 = 1.0 / 64.0;
 
 /// See the file's page. Latencies are logarithms.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,8 +19,14 @@ pub(super) enum Goal {
     Elasticity(f64),
     /// Below the latency there is nothing to gain but work.
     Latency(f64),
-    /// So much more than the foreground has alone, and the least that it was seen to have.
-    Slowdown { more: f64, alone: f64 },
+    /// So much more than the foreground has alone.
+    Slowdown {
+        more: f64,
+        /// The least that it was seen to have.
+        least: f64,
+        /// Moving average of the squares of its latencies while nothing else is there.
+        alone: Option<f64>,
+    },
 }
 
 impl From<Objective> for Goal {
@@ -28,7 +36,8 @@ impl From<Objective> for Goal {
             Objective::Latency(ns) => Goal::Latency((ns as f64).ln()),
             Objective::Slowdown(percent) => Goal::Slowdown {
                 more: (f64::from(percent) / 100.0).ln(),
-                alone: f64::INFINITY,
+                least: f64::INFINITY,
+                alone: None,
             },
         }
     }
@@ -37,8 +46,20 @@ impl From<Objective> for Goal {
 impl Goal {
     /// Notes what the foreground's latency was, beside the lower levels or alone.
     pub(super) fn saw(&mut self, latency: f64) {
+        if let Goal::Slowdown { least, .. } = self {
+            *least = (*least + FORGETS).min(latency);
+        }
+    }
+
+    /// Notes what one request of the foreground took with nothing of the lower levels
+    /// beside it.
+    pub(super) fn saw_alone(&mut self, latency_ns: f64) {
         if let Goal::Slowdown { alone, .. } = self {
-            *alone = (*alone + FORGETS).min(latency);
+            let square = latency_ns * latency_ns;
+            let mean = alone.unwrap_or(square);
+            let mean = mean + (square - mean) * ALONE_PART;
+            *alone = Some(mean);
+            self.saw(mean.max(1.0).ln() / 2.0);
         }
     }
 
@@ -67,7 +88,7 @@ impl Goal {
         match self {
             Goal::Elasticity(elasticity) => elasticity * (to - from),
             Goal::Latency(target) => over(target),
-            Goal::Slowdown { more, alone } => over(more + alone),
+            Goal::Slowdown { more, least, .. } => over(more + least),
         }
     }
 }

@@ -53,8 +53,6 @@ const SETTLES_NS_MAX: f64 = 4e9;
 /// Reserving the device for the foreground is tried only where there is none at this
 /// share of the lower levels' completions: elsewhere they would hardly run.
 const CALM_MIN: f64 = 0.1;
-/// Weight of one in the average of what the foreground has alone.
-const ALONE_PART: f64 = 1.0 / 64.0;
 /// A pace of which less than this part is used is none.
 const UNUSED: f64 = 0.8;
 
@@ -73,8 +71,6 @@ pub(super) struct Climbing {
     foreground: Foreground,
     /// Transfers with the device that somebody waits for.
     urgent: u32,
-    /// Moving average of the squares of their latencies while nothing else is there.
-    urgent_alone: Option<f64>,
     was_active: bool,
     now_ns: u64,
 }
@@ -98,7 +94,6 @@ impl Climbing {
             unflushed: Unflushed::default(),
             foreground: Foreground::default(),
             urgent: 0,
-            urgent_alone: None,
             was_active: false,
             now_ns: 0,
         }
@@ -249,7 +244,8 @@ impl Climbing {
                 epoch.pause(now_ns);
             }
             self.rate.pause();
-            self.alone_with(now_ns.saturating_sub(sample.enqueued_ns) as f64);
+            let latency_ns = now_ns.saturating_sub(sample.enqueued_ns);
+            self.shared.goal_mut().saw_alone(latency_ns as f64);
             return;
         }
         if self.was_active && self.pace.is_none() {
@@ -279,16 +275,6 @@ impl Climbing {
         );
     }
 
-    /// A request that somebody waited for has ended, with nothing of the lower levels
-    /// beside it.
-    fn alone_with(&mut self, latency_ns: f64) {
-        let square = latency_ns * latency_ns;
-        let mean = self.urgent_alone.unwrap_or(square);
-        let mean = mean + (square - mean) * ALONE_PART;
-        self.urgent_alone = Some(mean);
-        self.shared.saw(mean.max(1.0).ln() / 2.0);
-    }
-
     fn end_epoch(&mut self, now_ns: u64, flight: &Flight) {
         let wanted = Wanted {
             in_flight: self.setting().transfers().min(flight.transfers),
@@ -304,7 +290,7 @@ impl Climbing {
         if self.was_active
             && let Some(latency) = seen.urgent
         {
-            self.shared.saw(latency);
+            self.shared.goal_mut().saw(latency);
         }
         if !self.was_active {
             self.throughput = Some(seen.transfers / seen.elapsed_ns);
