@@ -6,10 +6,9 @@
 //! device cancels. The challenger takes over if the comparisons say by the
 //! [goal](Goal) that it is better. A step that has failed is tried
 //! again after four times as many epochs as the last time, and what its comparisons
-//! showed counts a half then. It begins with half as many transfers as are waited for.
-//! At the start one
-//! comparison is enough, and the champion need not come in between: like TCP's
-//! slow start.
+//! showed counts a half then. It begins with half as many transfers as are waited
+//! for. At the start one comparison is enough, and the champion need not come in
+//! between: like TCP's slow start.
 
 use super::epoch::{PACED_NS_MIN, Seen};
 use super::goal::Goal;
@@ -300,19 +299,8 @@ impl Experiment {
     /// Takes an epoch of what is in force, and chooses what is next.
     pub(super) fn judge(&mut self, seen: Seen, can: Can) {
         if self.sounding {
-            // What the lower levels sent before there was a foreground has ended by the
-            // second time.
-            if self.before.replace(seen).is_none() {
-                return;
-            }
-            self.before = None;
-            self.sounding = false;
-            let rung = (BEGIN_SHARE * seen.backlog).max(1.0).log2().round() as u8;
-            let rung = rung.clamp(RUNG_BEGIN_MIN, RUNG_BEGIN_MAX);
-            if rung != self.champion.rung {
-                self.champion.rung = rung;
-                return;
-            }
+            self.sound(seen);
+            return;
         }
         self.epochs += 1;
         if self.is_pace_worse(&seen) {
@@ -326,6 +314,19 @@ impl Experiment {
             self.reigned(seen);
         }
         self.choose(can);
+    }
+
+    /// Begins by how much is waited for the second time: what the lower levels sent before
+    /// there was a foreground has ended then.
+    fn sound(&mut self, seen: Seen) {
+        if self.before.is_none() {
+            self.before = Some(seen);
+            return;
+        }
+        self.before = None;
+        self.sounding = false;
+        let rung = (BEGIN_SHARE * seen.backlog).max(1.0).log2().round() as u8;
+        self.champion.rung = rung.clamp(RUNG_BEGIN_MIN, RUNG_BEGIN_MAX);
     }
 
     fn challenged(&mut self, seen: Seen) {

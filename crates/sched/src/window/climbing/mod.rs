@@ -5,10 +5,11 @@
 //! with the device, and which further limits hold. An [`experiment`] tries the settings
 //! one step away, each for an [`epoch`], and goes there if that pays by one criterion:
 //! the [objective](Objective), which is by default that one percent less of the
-//! foreground's latency is worth 0.3 % of the lower levels' throughput. That is hill climbing (stochastic
-//! approximation in steps, Kiefer and Wolfowitz 1952), with comparisons in pairs. Nothing
-//! is presumed of the device, and no flag is read. There are two experiments: one for the
-//! time in which there is a foreground, one for that in which there is none.
+//! foreground's latency is worth 0.3 % of the lower levels' throughput. That is hill
+//! climbing (stochastic approximation in steps, Kiefer and Wolfowitz 1952), with
+//! comparisons in pairs. Nothing is presumed of the device, and no flag is read. There are
+//! two experiments: one for the time in which there is a foreground, one for that in
+//! which there is none.
 //!
 //! | Limit | What it is for |
 //! |---|---|
@@ -281,7 +282,7 @@ impl Climbing {
             gap_ns: self.gap_ns,
             is_paced: self.experiment().is_about_pace(),
             is_first: self.experiment().is_starting(),
-            is_sounding: self.was_active && self.experiment().is_sounding(),
+            is_sounding: self.experiment().is_sounding(),
             ns_max: self.experiment().epoch_ns_max(),
         };
         let seen = self.epoch.and_then(|epoch| epoch.end(now_ns, &wanted));
