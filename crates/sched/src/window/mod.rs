@@ -20,6 +20,7 @@ mod knee;
 mod line;
 mod pace;
 mod presumed;
+mod served;
 mod shortest;
 mod stalls;
 mod unflushed;

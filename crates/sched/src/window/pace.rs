@@ -30,6 +30,16 @@ pub enum RateUnit {
     Bytes,
 }
 
+impl RateUnit {
+    /// So many transfers with so many bytes, in units.
+    pub(super) fn amount(self, transfers: f64, bytes: f64) -> f64 {
+        match self {
+            RateUnit::Transfers => transfers,
+            RateUnit::Bytes => bytes,
+        }
+    }
+}
+
 /// A recognised limit of the volume.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {
@@ -75,10 +85,7 @@ impl Pace {
 
     /// What a transfer of `bytes` takes of the budget.
     pub fn units(&self, bytes: f64) -> f64 {
-        match self.limit.unit {
-            RateUnit::Transfers => 1.0,
-            RateUnit::Bytes => bytes,
-        }
+        self.limit.unit.amount(1.0, bytes)
     }
 
     /// What may go, in units.
@@ -120,10 +127,7 @@ impl Pace {
 
     /// So many transfers with so many bytes, in units.
     pub fn amount(&self, transfers: f64, bytes: f64) -> f64 {
-        match self.limit.unit {
-            RateUnit::Transfers => transfers,
-            RateUnit::Bytes => bytes,
-        }
+        self.limit.unit.amount(transfers, bytes)
     }
 
     /// When [`has_room`](Pace::has_room) becomes true, if it is false.

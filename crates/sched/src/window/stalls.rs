@@ -14,6 +14,7 @@
 //! like a slow disk.
 
 use super::pace::{Pace, RateLimit, RateUnit, TEST_AFTER_NS_MAX, TEST_AFTER_NS_MIN};
+use super::served::Served;
 
 /// A stall: nothing completed for this long while something was in flight...
 const STALL_NS_MIN: u64 = 5_000_000;
@@ -68,34 +69,12 @@ const LAG_NS: u64 = 1_000_000_000;
 /// Weight of one transfer in the usual latency.
 const USUAL_PART: f64 = 1.0 / 64.0;
 
-/// What was served, and how long something was in flight meanwhile.
-#[derive(Clone, Copy, Debug, Default)]
-struct Served {
-    busy_ns: u64,
-    transfers: f64,
-    bytes: f64,
-}
-
-impl Served {
-    fn add(&mut self, busy_ns: u64, bytes: f64) {
-        self.busy_ns += busy_ns;
-        self.transfers += 1.0;
-        self.bytes += bytes;
-    }
-
-    fn amount(&self, unit: RateUnit) -> f64 {
-        match unit {
-            RateUnit::Transfers => self.transfers,
-            RateUnit::Bytes => self.bytes,
-        }
-    }
-}
-
 /// What was served from the end of one stall to the end of the next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Period {
     elapsed_ns: u64,
     stalled_ns: u64,
+    /// In the time in which something was in flight.
     served: Served,
     /// Of the largest transfer.
     largest_bytes: f64,
@@ -104,6 +83,7 @@ struct Period {
 /// The latest blocks.
 #[derive(Clone, Debug, Default)]
 struct Recent {
+    /// Each with the time in which something was in flight.
     blocks: [Served; BLOCKS],
     at: usize,
     /// Until when time was counted, or since when something is in flight.
@@ -116,7 +96,7 @@ impl Recent {
     fn completed(&mut self, now_ns: u64, bytes: f64) -> u64 {
         let busy_ns = now_ns.saturating_sub(self.counted_ns).min(BLOCK_NS);
         self.counted_ns = now_ns;
-        if self.blocks[self.at].busy_ns >= BLOCK_NS {
+        if self.blocks[self.at].elapsed_ns >= BLOCK_NS {
             self.at = (self.at + 1) % BLOCKS;
             self.blocks[self.at] = Served::default();
         }
@@ -126,7 +106,7 @@ impl Recent {
 
     /// Of the time in which something was in flight.
     fn per_second(&self, unit: RateUnit) -> f64 {
-        let busy_ns: u64 = self.blocks.iter().map(|block| block.busy_ns).sum();
+        let busy_ns: u64 = self.blocks.iter().map(|block| block.elapsed_ns).sum();
         let amounts = self.blocks.iter().map(|block| block.amount(unit));
         amounts.sum::<f64>() / busy_ns.max(1) as f64 * 1e9
     }
@@ -296,7 +276,7 @@ impl Stalls {
             return;
         }
         let per_second = rate(unit) * 1e9;
-        let busy_per_second = amount / sum(|period| period.served.busy_ns as f64) * 1e9;
+        let busy_per_second = amount / sum(|period| period.served.elapsed_ns as f64) * 1e9;
         if self.recent.per_second(unit) > FASTER * busy_per_second {
             return;
         }

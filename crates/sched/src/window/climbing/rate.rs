@@ -4,33 +4,17 @@
 //! used up quickly and then waited for, and an epoch may see one of both alone.
 
 use super::super::pace::{RateLimit, RateUnit};
+use super::super::served::Served;
 
 /// So many blocks of so much time are looked at: a budget is one of a tenth of a second.
 const BLOCKS: usize = 5;
 const BLOCK_NS: u64 = 200_000_000;
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Block {
-    elapsed_ns: u64,
-    transfers: f64,
-    bytes: f64,
-}
-
-impl Block {
-    fn per_ns(&self, unit: RateUnit) -> f64 {
-        let amount = match unit {
-            RateUnit::Transfers => self.transfers,
-            RateUnit::Bytes => self.bytes,
-        };
-        amount / self.elapsed_ns as f64
-    }
-}
-
 /// See the file's page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rate {
-    current: Block,
-    blocks: [Block; BLOCKS],
+    current: Served,
+    blocks: [Served; BLOCKS],
     count: usize,
     /// When something ended, or the lower levels began.
     last_ns: Option<u64>,
@@ -49,9 +33,7 @@ impl Rate {
     /// Notes a transfer that has ended.
     pub(super) fn add(&mut self, now_ns: u64, bytes: f64) {
         let last_ns = self.last_ns.replace(now_ns).unwrap_or(now_ns);
-        self.current.elapsed_ns += now_ns.saturating_sub(last_ns);
-        self.current.transfers += 1.0;
-        self.current.bytes += bytes;
+        self.current.add(now_ns.saturating_sub(last_ns), bytes);
         if self.current.elapsed_ns >= BLOCK_NS {
             self.blocks[self.count % BLOCKS] = std::mem::take(&mut self.current);
             self.count += 1;
