@@ -38,6 +38,12 @@ fn wrong_configurations_are_refused() {
     refused(&["--profile", "nothing"], "there is no profile 'nothing'");
     refused(&["--report", "/no/such/file"], "/no/such/file");
     refused(&["--library", "/no/such.so"], "/no/such.so");
+    let library = directory.path().join("a library.so");
+    fs::write(&library, "").unwrap();
+    refused(
+        &["--library", library.to_str().unwrap()],
+        "a blank or a colon in its path",
+    );
 }
 
 #[test]
