@@ -33,15 +33,16 @@ pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
         ReadAhead::Logical => rules(&arguments)?.reading_ahead(arguments.read_ahead_memory),
     };
     let program = program::find(&arguments.command[0])?;
-    let obstacle = program::obstacle(&program)?;
-    match (arguments.mode, obstacle) {
-        (Mode::User, Some(obstacle)) => Err(obstacle),
-        (Mode::Auto, Some(obstacle)) => {
+    if arguments.mode == Mode::Kernel {
+        return in_kernel(&arguments, &rules, session);
+    }
+    match program::obstacle(&program)? {
+        None => preloaded(&arguments, &rules, session),
+        Some(obstacle) if arguments.mode == Mode::User => Err(obstacle),
+        Some(obstacle) => {
             eprintln!("warning: {obstacle}; the mode is kernel");
             in_kernel(&arguments, &rules, session)
         }
-        (Mode::Kernel, _) => in_kernel(&arguments, &rules, session),
-        (Mode::User | Mode::Auto, None) => preloaded(&arguments, &rules, session),
     }
 }
 
