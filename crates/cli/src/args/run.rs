@@ -23,6 +23,9 @@ pub enum ReadAhead {
     Logical,
 }
 
+/// All scans that the library follows (16) at their longest distance (64 pages), with pages of 16 KiB.
+const READ_AHEAD_BYTES: u64 = 16 << 20;
+
 /// Room for the longest distance of a scan, and what a server has left over.
 fn read_ahead_memory(text: &str) -> Result<u64, String> {
     size::parse_within(text, 2 << 20, 256 << 20)
@@ -43,9 +46,9 @@ pub struct RunArgs {
     /// Read ahead: not at all, or the leaves of InnoDB's indexes in the order of their keys
     #[arg(long, value_name = "HOW", value_enum, default_value_t = ReadAhead::Off)]
     pub read_ahead: ReadAhead,
-    /// Memory of each process for what is read ahead, 2 MiB to 256 MiB
-    #[arg(long, value_name = "SIZE", default_value = "16m", value_parser = read_ahead_memory)]
-    pub read_ahead_memory: u64,
+    /// Memory of each process for what is read ahead, 2 MiB to 256 MiB [default: 16m]
+    #[arg(long, value_name = "SIZE", value_parser = read_ahead_memory)]
+    pub read_ahead_memory: Option<u64>,
     /// Where the report goes: as JSON if the name ends in .json, as a page if in .html,
     /// otherwise as text
     /// [default: standard error]
@@ -60,7 +63,7 @@ pub struct RunArgs {
     pub library: Option<PathBuf>,
     /// Print what makes systemd start an installed server under iolane run: mariadb,
     /// mysql or postgresql
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "rules", "report", "check", "mode"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "profile", "rules", "report", "check", "mode"])]
     pub print_unit: Option<String>,
     /// The program and its arguments
     #[arg(
@@ -70,4 +73,12 @@ pub struct RunArgs {
         value_name = "COMMAND"
     )]
     pub command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// Memory of each process for logical read-ahead, if it is asked for.
+    pub fn read_ahead_bytes(&self) -> Option<u64> {
+        let bytes = self.read_ahead_memory.unwrap_or(READ_AHEAD_BYTES);
+        (self.read_ahead == ReadAhead::Logical).then_some(bytes)
+    }
 }

@@ -12,7 +12,7 @@ use std::fs;
 
 use iolane_broker::{Broker, PROFILES, Rules, profile_of};
 
-use crate::args::run::{Mode, ReadAhead, RunArgs};
+use crate::args::run::{Mode, RunArgs};
 use crate::error::Failure;
 use crate::session::Session;
 
@@ -25,13 +25,19 @@ pub const ABOUT: &str = "Run a database with prioritized I/O, unmodified";
 /// # Errors
 /// What keeps the command from being started as it should: it is not started then.
 pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
+    if arguments.read_ahead_memory.is_some() && arguments.read_ahead_bytes().is_none() {
+        return Err(Failure::usage(
+            "--read-ahead-memory is for logical read-ahead: --read-ahead logical",
+            "Give --read-ahead logical with it, or leave it out.",
+        ));
+    }
     if let Some(name) = &arguments.print_unit {
         return print_unit(name, &arguments);
     }
-    let rules = match arguments.read_ahead {
-        ReadAhead::Off => rules(&arguments)?,
-        ReadAhead::Logical => rules(&arguments)?.reading_ahead(arguments.read_ahead_memory),
-    };
+    let mut rules = rules(&arguments)?;
+    if let Some(bytes) = arguments.read_ahead_bytes() {
+        rules = rules.reading_ahead(bytes);
+    }
     let program = program::find(&arguments.command[0])?;
     if arguments.mode == Mode::Kernel {
         return in_kernel(&arguments, &rules, session);
@@ -75,7 +81,7 @@ fn preloaded(arguments: &RunArgs, rules: &Rules, session: &Session) -> Result<St
 }
 
 fn in_kernel(arguments: &RunArgs, rules: &Rules, session: &Session) -> Result<String, Failure> {
-    let reads_ahead = arguments.read_ahead == ReadAhead::Logical;
+    let reads_ahead = arguments.read_ahead_bytes().is_some();
     if arguments.check || arguments.library.is_some() || reads_ahead {
         return Err(Failure::setup(
             "in mode kernel no library enters the command",
@@ -105,8 +111,7 @@ fn print_unit(name: &str, arguments: &RunArgs) -> Result<String, Failure> {
             program,
             library,
             is_named,
-            read_ahead: (arguments.read_ahead == ReadAhead::Logical)
-                .then_some(arguments.read_ahead_memory),
+            read_ahead: arguments.read_ahead_bytes(),
         },
     )
 }

@@ -46,6 +46,18 @@ fn wrong_configurations_are_refused() {
     );
 }
 
+/// Without read-ahead it would have no effect.
+#[test]
+fn memory_for_read_ahead_needs_read_ahead() {
+    for without in [&[][..], &["--read-ahead", "off"]] {
+        let arguments = [without, &["--read-ahead-memory", "4m", "--", "true"]].concat();
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(1));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains("--read-ahead logical"), "{error}");
+    }
+}
+
 #[test]
 fn programs_that_cannot_be_entered_are_refused() {
     let directory = on_disk();

@@ -26,11 +26,14 @@ fn what_has_no_unit_is_refused() {
     let (code, said, error) = drop_in("oracle");
     assert_eq!((code, said.as_str()), (Some(2), ""));
     assert!(error.contains("mariadb, mysql, postgresql"), "{error}");
-    let output = Command::new(env!("CARGO_BIN_EXE_iolane"))
-        .args(["run", "--print-unit", "mariadb", "--", "true"])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    for beside in [["--", "true"], ["--profile", "postgresql"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_iolane"))
+            .args(["run", "--print-unit", "mariadb"])
+            .args(beside)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{beside:?}");
+    }
 }
 
 fn as_a_service(database: &str) {
