@@ -13,21 +13,23 @@ impl Display for Report {
             f.write_str(&of_disk(disk)?)?;
         }
         if self.read_ahead.pages > 0 {
-            let ReadAheadReport {
-                pages,
-                used,
-                passed,
-            } = self.read_ahead;
-            writeln!(
-                f,
-                "{pages} pages read ahead: {used} used, {passed} passed over"
-            )?;
+            writeln!(f, "{}", self.read_ahead)?;
         }
-        let notes = [
-            (
-                self.reclaimed,
-                "places came back from processes that had ended",
-            ),
+        if self.reclaimed > 0 {
+            let count = self.reclaimed;
+            writeln!(f, "{count} places came back from processes that had ended")?;
+        }
+        for what in self.unscheduled() {
+            writeln!(f, "{what}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    /// How many requests and processes were not scheduled, and why; empty where all were.
+    pub fn unscheduled(&self) -> Vec<String> {
+        let counts = [
             (
                 self.unaccounted,
                 "requests went outside of the scheduler's account",
@@ -45,12 +47,23 @@ impl Display for Report {
                 "processes were not scheduled, as too many were there",
             ),
         ];
-        for (count, what) in notes {
-            if count > 0 {
-                writeln!(f, "{count} {what}")?;
-            }
-        }
-        Ok(())
+        let some = counts.into_iter().filter(|(count, _)| *count > 0);
+        some.map(|(count, what)| format!("{count} {what}"))
+            .collect()
+    }
+}
+
+impl Display for ReadAheadReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let ReadAheadReport {
+            pages,
+            used,
+            passed,
+        } = self;
+        write!(
+            f,
+            "{pages} pages read ahead: {used} used, {passed} passed over"
+        )
     }
 }
 

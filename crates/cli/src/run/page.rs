@@ -1,6 +1,7 @@
 //! The report as a page: figures, and how the run went over time.
 
 use iolane_broker::{DiskReport, Report, RoleReport, Sample};
+use iolane_sched::Level;
 
 use super::kernel::KernelReport;
 use crate::environment::Environment;
@@ -9,7 +10,6 @@ use crate::output::html::{self, Section};
 use crate::output::text::Table;
 use crate::output::units;
 
-const LEVELS: [&str; 5] = ["critical", "foreground", "normal", "prefetch", "background"];
 /// With fewer samples there is no course to see.
 const SAMPLES_MIN: usize = 3;
 
@@ -17,7 +17,9 @@ const SAMPLES_MIN: usize = 3;
 pub fn page(report: &Report, environment: &Environment) -> String {
     let mut sections: Vec<Section> = report.disks.iter().map(of_disk).collect();
     sections.push(processes(report));
-    html::page("iolane run", environment, &warnings(report), &sections)
+    let warnings = report.unscheduled().into_iter().map(|what| what + ".");
+    let warnings: Vec<String> = warnings.collect();
+    html::page("iolane run", environment, &warnings, &sections)
 }
 
 /// The same for mode `kernel`.
@@ -129,14 +131,15 @@ fn over_time(section: Section, samples: &[Sample]) -> Section {
             .collect()
     };
     let by_level = |value: &dyn Fn(&Sample, usize) -> Option<f64>| -> Vec<Series> {
-        let series = LEVELS.iter().enumerate().map(|(level, name)| {
-            let is_used = samples.iter().any(|sample| sample.requests[level] > 0);
-            is_used.then(|| Series::new(*name, points(&|sample| value(sample, level))))
+        let series = Level::ALL.into_iter().map(|level| {
+            let at = level.index();
+            let is_used = samples.iter().any(|sample| sample.requests[at] > 0);
+            is_used.then(|| Series::new(level.name(), points(&|sample| value(sample, at))))
         });
         series.flatten().collect()
     };
     let per_second = |sample: &Sample, count: u64| count as f64 / (sample.length_ns as f64 / 1e9);
-    let rates = by_level(&|sample, level| Some(per_second(sample, sample.requests[level])));
+    let mut rates = by_level(&|sample, level| Some(per_second(sample, sample.requests[level])));
     let latencies = by_level(&|sample, level| {
         let count = sample.requests[level];
         (count > 0).then(|| sample.total_ns[level] as f64 / count as f64)
@@ -145,7 +148,6 @@ fn over_time(section: Section, samples: &[Sample]) -> Section {
     let requests_limit =
         points(&|sample| sample.rate_limit.filter(|_| !sample.rate_limit_is_bytes));
     let bytes_limit = points(&|sample| sample.rate_limit.filter(|_| sample.rate_limit_is_bytes));
-    let mut rates = rates;
     if !requests_limit.is_empty() {
         rates.push(Series::new("the volume's limit", requests_limit));
     }
@@ -192,6 +194,9 @@ fn processes(report: &Report) -> Section {
     if report.disks.is_empty() {
         sentences.push("No request was scheduled.".to_owned());
     }
+    if report.read_ahead.pages > 0 {
+        sentences.push(format!("{}.", report.read_ahead));
+    }
     if report.reclaimed > 0 {
         sentences.push(format!(
             "{} places came back from processes that had ended.",
@@ -199,31 +204,6 @@ fn processes(report: &Report) -> Section {
         ));
     }
     Section::new("Processes").text(sentences)
-}
-
-/// What was not scheduled.
-fn warnings(report: &Report) -> Vec<String> {
-    let counts = [
-        (
-            report.unaccounted,
-            "requests went outside of the scheduler's account",
-        ),
-        (
-            report.left,
-            "requests went unscheduled, as the broker had not moved for a second",
-        ),
-        (
-            report.without_cell,
-            "requests went unscheduled, as their process had too many",
-        ),
-        (
-            report.processes_turned_away as u64,
-            "processes were not scheduled, as too many were there",
-        ),
-    ];
-    let some = counts.into_iter().filter(|(count, _)| *count > 0);
-    some.map(|(count, what)| format!("{count} {what}."))
-        .collect()
 }
 
 fn chart(y: Axis<'_>, series: Vec<Series>) -> maud::Markup {
