@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use iolane_broker::Report;
 
@@ -18,8 +18,15 @@ use crate::system::SystemPaths;
 /// A file, or standard error.
 pub struct Place {
     path: Option<PathBuf>,
-    /// For the page.
-    environment: Environment,
+    form: Form,
+}
+
+/// As the file's name ends.
+enum Form {
+    Text,
+    Json,
+    /// It shows what was true of the machine at the start.
+    Page(Box<Environment>),
 }
 
 impl Place {
@@ -35,11 +42,17 @@ impl Place {
                 source,
             })?;
         }
-        let words: Vec<_> = env::args_os().collect();
-        Ok(Place {
-            path,
-            environment: Environment::read(paths, None, command_line(&words)),
-        })
+        let end = path.as_deref().and_then(Path::extension);
+        let form = match end.and_then(OsStr::to_str) {
+            Some("json") => Form::Json,
+            Some("html") => {
+                let words: Vec<_> = env::args_os().collect();
+                let environment = Environment::read(paths, None, command_line(&words));
+                Form::Page(Box::new(environment))
+            }
+            _ => Form::Text,
+        };
+        Ok(Place { path, form })
     }
 
     /// # Errors
@@ -47,7 +60,7 @@ impl Place {
     pub fn write(&self, report: &Report) -> Result<(), Failure> {
         let document = || serde_json::json!({ "schema": "iolane.run/1", "report": report });
         self.put(
-            || page::page(report, &self.environment),
+            |environment| page::page(report, environment),
             document,
             || report.to_string(),
         )
@@ -60,7 +73,7 @@ impl Place {
     pub fn write_kernel(&self, report: &KernelReport) -> Result<(), Failure> {
         let document = || serde_json::json!({ "schema": "iolane.run.kernel/1", "report": report });
         self.put(
-            || page::kernel_page(report, &self.environment),
+            |environment| page::kernel_page(report, environment),
             document,
             || report.to_string(),
         )
@@ -68,18 +81,18 @@ impl Place {
 
     fn put(
         &self,
-        page: impl FnOnce() -> String,
+        page: impl FnOnce(&Environment) -> String,
         document: impl FnOnce() -> serde_json::Value,
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
-        let Some(path) = &self.path else {
-            say(&text());
-            return Ok(());
+        let content = match &self.form {
+            Form::Text => text(),
+            Form::Json => format!("{:#}\n", document()),
+            Form::Page(environment) => page(environment),
         };
-        let content = match path.extension().and_then(OsStr::to_str) {
-            Some("json") => format!("{:#}\n", document()),
-            Some("html") => page(),
-            _ => text(),
+        let Some(path) = &self.path else {
+            say(&content);
+            return Ok(());
         };
         fs::write(path, content)
             .map_err(|source| Failure::writing(&path.display().to_string(), &source))
