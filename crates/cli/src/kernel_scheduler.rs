@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::cleanup::{Cleanups, Registration};
 use crate::error::Kind;
-use crate::system::{SystemPaths, read_line};
+use crate::system::{SystemPaths, read_line, stat_from_state};
 
 /// Why a scheduler could not be changed.
 #[derive(Debug, Error)]
@@ -220,10 +220,8 @@ fn write_if_different(path: &Path, value: &str) {
 
 /// Field 22 of `/proc/PID/stat`: the time of the process's start.
 fn start_ticks(paths: &SystemPaths, process: u32) -> Option<u64> {
-    let stat = read_line(&paths.proc.join(process.to_string()).join("stat"))?;
-    // The name, field 2, is in brackets and may hold blanks and brackets.
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_whitespace().nth(19)?.parse().ok()
+    let from_field_3 = stat_from_state(&paths.proc, process)?;
+    from_field_3.split_whitespace().nth(19)?.parse().ok()
 }
 
 fn state_directory(paths: &SystemPaths) -> PathBuf {

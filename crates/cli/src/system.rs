@@ -51,6 +51,14 @@ pub fn read_line(path: &Path) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// What `/proc/PID/stat` says behind the process's name, which may hold blanks and brackets:
+/// field 3, its state, comes first. `None` when there is no such process.
+pub fn stat_from_state(proc: &Path, process: u32) -> Option<String> {
+    let stat = read_line(&proc.join(process.to_string()).join("stat"))?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    Some(after_name.trim_start().to_owned())
+}
+
 /// A device number as the kernel writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceNumber {

@@ -9,6 +9,7 @@ use iolane_sched::Level;
 
 use super::report::RoleReport;
 use crate::sys::ioprio::{self, IoPriority};
+use crate::system::stat_from_state;
 
 /// Threads that are followed: PostgreSQL has a process for each connection.
 const THREADS_MAX: usize = 16_384;
@@ -86,13 +87,8 @@ impl<'a> Tasks<'a> {
     }
 
     fn has_ended(&self, process: u32) -> bool {
-        let stat = fs::read_to_string(self.proc.join(format!("{process}/stat")));
-        // Behind the name, which may hold anything: the state.
-        let state = stat.ok().and_then(|stat| {
-            let (_, after) = stat.rsplit_once(')')?;
-            after.trim_start().chars().next()
-        });
-        state.is_none_or(|state| "ZX".contains(state))
+        let state = stat_from_state(self.proc, process);
+        state.is_none_or(|state| state.starts_with(['Z', 'X']))
     }
 
     fn threads(&self, process: u32) -> Vec<u32> {
