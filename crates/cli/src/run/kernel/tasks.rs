@@ -55,11 +55,10 @@ impl<'a> Tasks<'a> {
 
     /// Looks for new processes and threads, and gives them their priority.
     pub fn look(&mut self) {
-        self.look_for_processes();
         let mut there = BTreeSet::new();
-        for process in self.processes.clone() {
+        for (process, threads) in self.find() {
             let line = self.command_line(process);
-            for thread in self.threads(process) {
+            for thread in threads {
                 there.insert(thread);
                 self.look_at(process, thread, &line);
             }
@@ -67,15 +66,18 @@ impl<'a> Tasks<'a> {
         self.changed.retain(|thread, _| there.contains(thread));
     }
 
-    /// Children are looked for while their parents live: who has lost its own stays known.
-    fn look_for_processes(&mut self) {
+    /// The processes that are there, each with its threads. Children are looked for while their
+    /// parents live: who has lost its own stays known.
+    fn find(&mut self) -> Vec<(u32, Vec<u32>)> {
         let mut waiting: Vec<u32> = self.processes().collect();
         self.processes.clear();
+        let mut found = Vec::new();
         while let Some(process) = waiting.pop() {
             if self.has_ended(process) || !self.processes.insert(process) {
                 continue;
             }
-            for thread in self.threads(process) {
+            let threads = self.threads(process);
+            for thread in &threads {
                 let children = self.proc.join(format!("{process}/task/{thread}/children"));
                 let text = fs::read_to_string(children).unwrap_or_default();
                 waiting.extend(
@@ -83,7 +85,9 @@ impl<'a> Tasks<'a> {
                         .filter_map(|word| word.parse::<u32>().ok()),
                 );
             }
+            found.push((process, threads));
         }
+        found
     }
 
     fn has_ended(&self, process: u32) -> bool {
