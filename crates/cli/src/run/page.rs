@@ -215,3 +215,35 @@ fn chart(y: Axis<'_>, series: Vec<Series>) -> maud::Markup {
     }
     .svg()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::SystemPaths;
+    use iolane_broker::ReadAheadReport;
+
+    #[test]
+    fn what_was_read_ahead_and_what_was_not_scheduled_is_on_the_page() {
+        let paths = SystemPaths::default();
+        let environment = Environment::read(&paths, None, "iolane run true".to_owned());
+        let empty = page(&Report::default(), &environment);
+        assert!(empty.contains("No request was scheduled."), "{empty}");
+        assert!(!empty.contains("Warning"), "{empty}");
+        let report = Report {
+            left: 3,
+            read_ahead: ReadAheadReport {
+                pages: 12,
+                used: 10,
+                passed: 2,
+            },
+            ..Report::default()
+        };
+        let text = page(&report, &environment);
+        for sentence in [
+            "12 pages read ahead: 10 used, 2 passed over.",
+            "3 requests went unscheduled, as the broker had not moved for a second.",
+        ] {
+            assert!(text.contains(sentence), "{text}");
+        }
+    }
+}
