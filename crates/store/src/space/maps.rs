@@ -40,7 +40,7 @@ pub(super) struct Loaded {
     used: AtomicU64,
 }
 
-/// While a map is made.
+/// While a map is made, or leaves: nobody else makes it.
 struct Loading<'s> {
     spaces: &'s Spaces,
     id: u32,
@@ -110,16 +110,20 @@ impl Spaces {
     }
 
     /// Takes the map out that nobody uses and that was not used for the longest
-    /// time.
-    fn take_idle(&self) -> Option<Arc<Space>> {
+    /// time. It is made again at the earliest when its pages are unpinned: they
+    /// would be of two maps.
+    fn take_idle(&self) -> Option<(Arc<Space>, Loading<'_>)> {
+        let mut loading = self.loading.lock();
         let mut maps = self.maps.write();
         // Whoever uses one has it from here, under the lock.
         let idle = maps
             .iter()
             .filter(|(id, loaded)| **id != SYSTEM_SPACE && Arc::strong_count(&loaded.space) == 1);
         let oldest = idle.min_by_key(|(_, loaded)| loaded.used.load(Ordering::Relaxed));
-        let oldest = *oldest?.0;
-        maps.remove(&oldest).map(|loaded| loaded.space)
+        let id = *oldest?.0;
+        let loaded = maps.remove(&id)?;
+        loading.insert(id);
+        Some((loaded.space, Loading { spaces: self, id }))
     }
 }
 
@@ -313,7 +317,7 @@ impl Core {
         let mut until = None;
         loop {
             while self.pool.pinned() + pages > frames / IDLE_SHARE {
-                let Some(idle) = self.spaces.take_idle() else {
+                let Some((idle, _leaving)) = self.spaces.take_idle() else {
                     break;
                 };
                 let map = idle.map.lock();
@@ -360,5 +364,41 @@ impl<'c> Pins<'c> {
 impl Drop for Pins<'_> {
     fn drop(&mut self) {
         self.core.pool.unpin(self.pinned.drain(..));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    fn space(id: u32) -> Space {
+        let map = SpaceMap::new(Vec::new(), 0, Vec::new(), Vec::new()).unwrap();
+        Space::new(id, "t".into(), std::path::Path::new("t").into(), map)
+    }
+
+    /// Its pages would be pinned for the new map, and then unpinned for the old.
+    #[test]
+    fn a_map_that_leaves_is_not_made_before_its_pages_are_unpinned() {
+        let spaces = Spaces::default();
+        spaces.add(space(SYSTEM_SPACE));
+        drop(spaces.add(space(1)));
+        let used = spaces.add(space(2));
+        let (idle, leaving) = spaces.take_idle().unwrap();
+        assert_eq!(idle.id, 1);
+        assert!(spaces.take_idle().is_none(), "{} is used", used.id);
+        let (begin, begun) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let spaces = &spaces;
+            scope.spawn(move || {
+                let loading = spaces.begin_loading(1);
+                begin.send(loading.is_ok()).unwrap();
+            });
+            // Long enough to see it wait on most machines; on others it passes.
+            let early = begun.recv_timeout(Duration::from_millis(100));
+            assert!(early.is_err(), "{early:?}");
+            drop(leaving);
+            assert!(begun.recv().unwrap());
+        });
     }
 }
