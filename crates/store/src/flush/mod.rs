@@ -50,7 +50,6 @@ pub(crate) use pace::DIRTY_RAISED;
 use crate::core::Core;
 use crate::ids::Lsn;
 use crate::policy::Preflush;
-use crate::pool::Pool;
 use checkpoint::Wanted;
 use iolane::{Buffer, Level, RateUnit, Snapshot};
 use pace::{Haste, Order, Pace, Situation};
@@ -237,15 +236,16 @@ impl Flusher {
         if !pool.dirty.has_before(missing, line) {
             return None;
         }
+        let space_of = |frame: u32| pool.frames()[frame as usize].page().space;
         let mut batch = Gathered::default();
         if order.cleaning {
             // Of these there may always be more: who waits for a checkpoint has
-            // a share of each batch.
-            let most = match wanted {
-                Some(_) => order.pages.div_ceil(2),
-                None => order.pages,
+            // a share of each batch, and of its files.
+            let (most, files) = match wanted {
+                Some(_) => (order.pages.div_ceil(2), FILES_MAX / 2),
+                None => (order.pages, FILES_MAX),
             };
-            batch.fill(pool, most, |most| {
+            batch.fill(most, files, space_of, |most| {
                 let found = pool.take_cleaning(most);
                 let looked_at = found.len();
                 let (dirty, clean) = found
@@ -257,11 +257,11 @@ impl Flusher {
         }
         let cleaning = batch.frames.len();
         let counted = |frames: Vec<u32>| (frames.len(), frames);
-        batch.fill(pool, order.pages, |most| {
+        batch.fill(order.pages, FILES_MAX, space_of, |most| {
             counted(pool.dirty.take_oldest(pool.frames(), most, line))
         });
         if order.passed {
-            batch.fill(pool, order.pages, |most| {
+            batch.fill(order.pages, FILES_MAX, space_of, |most| {
                 counted(pool.dirty.take_passed(pool.frames(), most))
             });
         }
@@ -322,19 +322,20 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Takes more, until there are `pages` or they may be of too many files.
+    /// Takes more, until there are `pages` or they may be of more than `files`.
     /// `more` takes up to as many as it is told, and says at how many it has
     /// looked.
     fn fill(
         &mut self,
-        pool: &Pool,
         pages: usize,
+        files: usize,
+        space_of: impl Fn(u32) -> u32,
         mut more: impl FnMut(usize) -> (usize, Vec<u32>),
     ) {
         let mut left = pages.saturating_sub(self.frames.len());
         loop {
             // Each may be of another file.
-            let most = left.min(FILES_MAX - self.spaces.len());
+            let most = left.min(files - self.spaces.len());
             if most == 0 {
                 return;
             }
@@ -343,8 +344,7 @@ impl Gathered {
                 return;
             }
             left -= looked_at;
-            let spaces = found.iter().map(|&it| pool.frames()[it as usize].page());
-            self.spaces.extend(spaces.map(|page| page.space));
+            self.spaces.extend(found.iter().map(|&it| space_of(it)));
             self.frames.extend(found);
         }
     }
@@ -365,5 +365,48 @@ struct Over<'a>(&'a Core);
 impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.pool.files.in_place.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each page is of another file.
+    fn some_of(next: &mut std::ops::Range<u32>, most: usize) -> (usize, Vec<u32>) {
+        let found: Vec<u32> = next.take(most).collect();
+        (found.len(), found)
+    }
+
+    #[test]
+    fn pages_of_many_files_leave_room_for_those_that_a_checkpoint_needs() {
+        let mut batch = Gathered::default();
+        let (mut leaving, mut old) = (0..1000, 1000..2000);
+        batch.fill(
+            64,
+            FILES_MAX / 2,
+            |frame| frame,
+            |most| some_of(&mut leaving, most),
+        );
+        assert_eq!(batch.frames.len(), FILES_MAX / 2);
+        batch.fill(
+            128,
+            FILES_MAX,
+            |frame| frame,
+            |most| some_of(&mut old, most),
+        );
+        let old = batch.frames.iter().filter(|&&frame| frame >= 1000);
+        assert_eq!(
+            (old.count(), batch.spaces.len()),
+            (FILES_MAX / 2, FILES_MAX)
+        );
+    }
+
+    #[test]
+    fn pages_of_one_file_fill_a_batch() {
+        let mut batch = Gathered::default();
+        let mut all = 0..1000;
+        batch.fill(128, FILES_MAX, |_| 7, |most| some_of(&mut all, most));
+        assert_eq!((batch.frames.len(), batch.spaces.len()), (128, 1));
     }
 }
