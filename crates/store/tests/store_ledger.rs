@@ -2,7 +2,9 @@
 
 use iolane::{Engine, Level};
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
-use iolane_store::{Direction, FileClass, Role, Store, StoreOptions, Transaction};
+use iolane_store::{
+    Direction, FileClass, LockMode, Role, Store, StoreOptions, Transaction, WhenLocked,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -93,7 +95,7 @@ fn each_role_pays_for_its_own() {
 fn a_bulk_transaction_reads_in_the_background() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let store = loaded(directory.path(), None);
-    let work: [&dyn Fn(&mut Transaction<'_>); 3] = [
+    let work: [&dyn Fn(&mut Transaction<'_>); 4] = [
         &|transaction| {
             let rows = transaction.range("t", .., Direction::Forward).unwrap();
             assert_eq!(rows.count(), ROWS as usize);
@@ -108,6 +110,11 @@ fn a_bulk_transaction_reads_in_the_background() {
             for id in (0..ROWS).step_by(20) {
                 assert!(transaction.update("t", row(id, 2)).unwrap());
             }
+        },
+        &|transaction| {
+            let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
+            let rows = transaction.lock_range("t", .., Direction::Backward, mode, when);
+            assert_eq!(rows.unwrap().count(), ROWS as usize);
         },
     ];
     for (number, work) in work.iter().enumerate() {

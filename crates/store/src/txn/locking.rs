@@ -5,7 +5,6 @@
 //! others between them.
 
 use super::locks::{LockError, LockMode};
-use super::range::{as_slice, encode_bounds};
 use super::{Error, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
@@ -104,13 +103,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
         mode: LockMode,
         when: WhenLocked,
     ) -> Result<LockedRows<'t, 's, B>, Error> {
-        self.check_open()?;
-        let table = self.table(table)?;
-        let position = table.position_of_index(index)?;
-        let secondary = &table.indexes[position];
-        let (lower, upper) = encode_bounds(&table, index, &secondary.columns, &bounds)?;
-        let (lower, upper) = (as_slice(&lower), as_slice(&upper));
-        let cursor = secondary.tree.cursor(lower, upper, direction);
+        let (table, position, cursor) = self.begin_range_by(table, index, &bounds, direction)?;
         self.look();
         Ok(LockedRows {
             transaction: self,
@@ -156,6 +149,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
 impl<B: Backing> LockedRows<'_, '_, B> {
     fn advance(&mut self) -> Result<Option<Row>, Error> {
         let backing = &self.transaction.system.backing;
+        let _acting = self.transaction.acting();
         loop {
             let next = {
                 let _range = in_range();

@@ -100,18 +100,29 @@ impl<'s, B: Backing> Transaction<'s, B> {
         bounds: impl RangeBounds<[Value]>,
         direction: Direction,
     ) -> Result<Rows<'t, 's, B>, Error> {
-        self.check_open()?;
-        let table = self.table(table)?;
-        let position = table.position_of_index(index)?;
-        let secondary = &table.indexes[position];
-        let (lower, upper) = encode_bounds(&table, index, &secondary.columns, &bounds)?;
-        let cursor = secondary
-            .tree
-            .cursor(as_slice(&lower), as_slice(&upper), direction);
+        let (table, position, cursor) = self.begin_range_by(table, index, &bounds, direction)?;
         let backing = &self.system.backing;
         let role = self.ahead_as(Role::Index);
         let entries = EntryRows::new(backing, Arc::clone(&table), position, cursor, role);
         Ok(self.rows(table, Way::Entries(position, Box::new(entries))))
+    }
+
+    /// A table, the position of an index, and a cursor over its entries in `bounds`.
+    pub(super) fn begin_range_by(
+        &mut self,
+        table: &str,
+        index: &str,
+        bounds: &impl RangeBounds<[Value]>,
+        direction: Direction,
+    ) -> Result<(Arc<Table>, usize, Cursor), Error> {
+        self.check_open()?;
+        let table = self.table(table)?;
+        let position = table.position_of_index(index)?;
+        let secondary = &table.indexes[position];
+        let (lower, upper) = encode_bounds(&table, index, &secondary.columns, bounds)?;
+        let (lower, upper) = (as_slice(&lower), as_slice(&upper));
+        let cursor = secondary.tree.cursor(lower, upper, direction);
+        Ok((table, position, cursor))
     }
 
     /// The rows of a table whose keys begin with these values, the last of which, a
