@@ -16,8 +16,6 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<Engine>,
     pub(crate) directory: PathBuf,
     pub(crate) names: Arc<dyn Names>,
-    /// Number of the store, in all of its files.
-    pub(crate) store: u64,
     /// Are tablespaces opened past the page cache?
     pub(crate) direct: bool,
     pub(crate) pool: Pool,
@@ -39,7 +37,6 @@ impl Core {
         engine: Arc<Engine>,
         directory: PathBuf,
         names: Arc<dyn Names>,
-        store: u64,
         direct: bool,
         pool: Pool,
         log: Log,
@@ -53,7 +50,6 @@ impl Core {
             engine,
             directory,
             names,
-            store,
             direct,
             pool,
             log,

@@ -18,16 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All tablespaces' files, and the area with copies of what was written last.
 pub(crate) struct PageFiles {
-    pub(crate) page_bytes: usize,
-    /// Number of the store, in all of them.
-    pub(crate) store: u64,
-    /// Is a damaged one no error until its pages are needed?
-    pub(crate) past_damage: bool,
+    judge: Judge,
     pub(crate) policy: IoPolicy,
     pub(crate) spaces: OpenFiles,
     /// No page in a file has a later change: as far as the log went when it was
     /// opened, or the flusher has come since.
-    pub(crate) newest: AtomicU64,
+    newest: AtomicU64,
     pub(crate) doublewrite: Doublewrite,
     /// What keeps pages from being torn; if not the area, nothing is in it.
     pub(crate) protection: TornProtection,
@@ -36,6 +32,35 @@ pub(crate) struct PageFiles {
 }
 
 impl PageFiles {
+    /// For a log that ends at `newest`.
+    pub(crate) fn new(
+        judge: Judge,
+        policy: IoPolicy,
+        spaces: OpenFiles,
+        newest: Lsn,
+        doublewrite: Doublewrite,
+        protection: TornProtection,
+    ) -> PageFiles {
+        PageFiles {
+            judge,
+            policy,
+            spaces,
+            newest: AtomicU64::new(newest.0),
+            doublewrite,
+            protection,
+            in_place: InPlace::default(),
+        }
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.judge.page_bytes
+    }
+
+    /// Number of the store.
+    pub(crate) fn store(&self) -> u64 {
+        self.judge.store
+    }
+
     /// Whether the scheduler has recognised a budget of the volume that they are on:
     /// one of them speaks for all.
     pub(crate) fn are_budgeted(&self) -> bool {
@@ -72,13 +97,8 @@ impl PageFiles {
     pub(crate) fn get(&self, space: u32) -> Result<Option<File>, StoreError> {
         self.spaces.get(space, |file, known| {
             self.protection.expect(file)?;
-            let judge = Judge {
-                page_bytes: self.page_bytes,
-                store: self.store,
-                doublewrite: &self.doublewrite,
-                past_damage: self.past_damage,
-            };
-            judge.judge(file, &known.name, space)
+            let area = &self.doublewrite;
+            self.judge.judge(file, &known.name, space, area)
         })
     }
 
@@ -120,7 +140,7 @@ impl PageFiles {
 
     /// Where a page begins in its file.
     pub(crate) fn offset(&self, id: PageId) -> u64 {
-        u64::from(id.page) * self.page_bytes as u64
+        u64::from(id.page) * self.page_bytes() as u64
     }
 
     /// Is what was read the page that belongs there? If not, its copy in the

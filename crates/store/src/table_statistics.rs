@@ -6,7 +6,7 @@ use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::system::System;
 use crate::tree::{SpotAim as Aim, Tree};
-use crate::txn::{Error, KeyBound, encode_bounds};
+use crate::txn::{Error, encode_bounds};
 use std::ops::{Bound, RangeBounds};
 
 /// Size of an index, the primary key among them.
@@ -92,14 +92,20 @@ impl<B: Backing> System<B> {
             }
         };
         let (lower, upper) = encode_bounds(&table, of, columns, bounds)?;
-        let from = tree.spot(
-            &self.backing,
-            spot_of(&lower, Bound::Excluded(()), Aim::First),
-        )?;
-        let to = tree.spot(
-            &self.backing,
-            spot_of(&upper, Bound::Included(()), Aim::Last),
-        )?;
+        let from = match &lower {
+            Bound::Unbounded => Aim::First,
+            Bound::Included(key) => Aim::Before(key),
+            Bound::Excluded(key) => Aim::Behind(key),
+        };
+        let to = match &upper {
+            Bound::Unbounded => Aim::Last,
+            Bound::Included(key) => Aim::Behind(key),
+            Bound::Excluded(key) => Aim::Before(key),
+        };
+        let (from, to) = (
+            tree.spot(&self.backing, from)?,
+            tree.spot(&self.backing, to)?,
+        );
         Ok(from.records_to(&to))
     }
 
@@ -108,20 +114,5 @@ impl<B: Backing> System<B> {
         let table = self.catalog.table(&self.backing, name)?;
         table.schema.check_row(row)?;
         table.key_of(row, Tree::key_bytes_max(&self.backing))
-    }
-}
-
-/// Where a bound is: behind its key if it is of kind `behind`, before it otherwise.
-fn spot_of<'k>(bound: &'k KeyBound, behind: Bound<()>, unbounded: Aim<'k>) -> Aim<'k> {
-    match bound {
-        Bound::Included(key) | Bound::Excluded(key) => {
-            let is_behind = bound.as_ref().map(drop) == behind;
-            if is_behind {
-                Aim::Behind(key)
-            } else {
-                Aim::Before(key)
-            }
-        }
-        Bound::Unbounded => unbounded,
     }
 }

@@ -24,19 +24,9 @@ const ENFILE: i32 = 23;
 #[derive(Clone, Debug)]
 pub(crate) struct Damage {
     pub(crate) reason: String,
-    /// Does its first page say that it is of this store? Otherwise its second
-    /// said its number.
-    pub(crate) is_own: bool,
-}
-
-impl Damage {
-    /// Whose it is.
-    pub(crate) fn owner(&self) -> Owner {
-        match self.is_own {
-            true => Owner::Store,
-            false => Owner::Unknown,
-        }
-    }
+    /// [`Owner::Store`] if its first page says so, [`Owner::Unknown`] if only its
+    /// second says its number.
+    pub(crate) owner: Owner,
 }
 
 /// A tablespace, open or not.

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::error::StoreError;
 use crate::failure::Failure;
 use crate::files::{OpenFiles, PageFiles};
-use crate::flush::{Doublewrite, Flusher, InPlace};
+use crate::flush::{Doublewrite, Flusher};
 use crate::ids::Lsn;
 use crate::ledger::{FileClass, tag};
 use crate::log::{Log, LogError};
@@ -22,7 +22,6 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 impl PageStore {
     /// Makes an empty store in a directory, which is made if need be.
@@ -96,21 +95,16 @@ impl PageStore {
         let log = log.map_err(|source| in_log(&log_path, source))?;
         space::sync_directory(names, directory)?;
 
-        let newest = log.end();
         let spaces = open_files(&engine, options);
         spaces.add(SYSTEM_SPACE, SYSTEM_NAME, system);
-        let files = PageFiles {
+        let judge = Judge {
             page_bytes,
             store,
             past_damage: false,
-            policy: options.io,
-            spaces,
-            newest: AtomicU64::new(newest.0),
-            doublewrite,
-            protection,
-            in_place: InPlace::default(),
         };
-        let store = start(engine, directory, options, page_bytes, store, files, log)?;
+        let (io, newest) = (options.io, log.end());
+        let files = PageFiles::new(judge, io, spaces, newest, doublewrite, protection);
+        let store = start(engine, directory, options, files, log)?;
         store.core.space(SYSTEM_SPACE)?;
         store.core.allow_checkpoints();
         Ok(store)
@@ -161,54 +155,38 @@ impl PageStore {
             return Err(StoreError::OtherStore { path: log_path });
         }
         let spaces = open_files(&engine, options);
+        let judge = Judge {
+            page_bytes,
+            store,
+            past_damage,
+        };
         let finder = Finder {
             engine: &engine,
             names: &*options.names,
             directory,
             direct: options.direct,
-            page_bytes,
+            judge,
             doublewrite: &doublewrite,
-            past_damage,
         };
         finder.find(&spaces)?;
         let (checkpoint, newest) = (log.checkpoint_lsn(), log.end());
-        let judge = Judge {
-            page_bytes,
-            store,
-            doublewrite: &doublewrite,
-            past_damage,
-        };
         let system = spaces.get(SYSTEM_SPACE, |file, known| {
-            judge.judge(file, &known.name, SYSTEM_SPACE)
+            judge.judge(file, &known.name, SYSTEM_SPACE, &doublewrite)
         })?;
         // All others are beside it, and are asked when they are opened.
         let protection = TornProtection::choose(options.torn_pages, page_bytes, system.iter())?;
-        let restored = doublewrite.restore(checkpoint, newest, |space| {
-            let file = spaces.get(space, |file, known| {
-                protection.expect(file)?;
-                judge.judge(file, &known.name, space)
-            });
-            match file {
-                // Redo will ask for it if the log has changes of it.
-                Err(why) if past_damage && space::is_not_its(&why) => Ok(None),
-                file => file,
-            }
+        let io = options.io;
+        let files = PageFiles::new(judge, io, spaces, newest, doublewrite, protection);
+        let area = &files.doublewrite;
+        let restored = area.restore(checkpoint, newest, |space| match files.get(space) {
+            // Redo will ask for it if the log has changes of it.
+            Err(why) if past_damage && space::is_not_its(&why) => Ok(None),
+            file => file,
         })?;
-        if protection.is_atomic() {
-            doublewrite.clear()?;
+        if files.protection.is_atomic() {
+            area.clear()?;
         }
-        let files = PageFiles {
-            page_bytes,
-            store,
-            past_damage,
-            policy: options.io,
-            spaces,
-            newest: AtomicU64::new(newest.0),
-            doublewrite,
-            protection,
-            in_place: InPlace::default(),
-        };
-        let opened = start(engine, directory, options, page_bytes, store, files, log)?;
+        let opened = start(engine, directory, options, files, log)?;
         let _reads = acting_as(Role::Recovery);
         let mut report = opened.core.redo(scan, progress)?;
         report.restored = restored;
@@ -266,11 +244,10 @@ fn start(
     engine: Arc<Engine>,
     directory: &Path,
     options: &PageStoreOptions,
-    page_bytes: usize,
-    store: u64,
     files: PageFiles,
     log: Log,
 ) -> Result<PageStore, StoreError> {
+    let page_bytes = files.page_bytes();
     let sized = PageStoreOptions {
         page_bytes,
         ..options.clone()
@@ -294,7 +271,6 @@ fn start(
         engine,
         directory.to_owned(),
         Arc::clone(&options.names),
-        store,
         options.direct,
         pool,
         log,

@@ -136,7 +136,7 @@ impl Core {
         self.log
             .make_durable(lsn)
             .map_err(|error| self.log_failed(error))?;
-        let head = new_header(space, name, self.pool.page_bytes(), self.store);
+        let head = new_header(space, name, self.pool.page_bytes(), files.store());
         let names = &*self.names;
         let file = create_file(&self.engine, names, &self.directory, self.direct, &head)?;
         if let Err(error) = files.protection.expect(&file) {

@@ -5,6 +5,7 @@
 //! thousands; each is looked at when its pages are needed first. Those of
 //! format 1 have no number in their names, and must be looked at.
 
+use super::Owner;
 use super::files::{SYSTEM_NAME, SYSTEM_SPACE};
 use super::layout::{EXTENT_PLACE, HEADER_PAGE, Header, VERSION, VERSION_OF_EXTENTS};
 use crate::access::PagesError;
@@ -57,10 +58,9 @@ pub(crate) struct Finder<'a> {
     pub(crate) names: &'a dyn Names,
     pub(crate) directory: &'a Path,
     pub(crate) direct: bool,
-    pub(crate) page_bytes: usize,
+    /// If it goes past damage, also those whose first pages say nothing are found.
+    pub(crate) judge: Judge,
     pub(crate) doublewrite: &'a Doublewrite,
-    /// Also those whose first pages say nothing.
-    pub(crate) past_damage: bool,
 }
 
 impl Finder<'_> {
@@ -99,13 +99,18 @@ impl Finder<'_> {
 
     /// What a file says whose name does not.
     fn number_of(&self, path: &Path, name: &str) -> Result<u32, StoreError> {
+        let Judge {
+            page_bytes,
+            past_damage,
+            ..
+        } = self.judge;
         let file = self.engine.open(path, &open_options(self.direct))?;
-        match first_page(&file, name, None, self.page_bytes, self.doublewrite) {
+        match first_page(&file, name, None, page_bytes, self.doublewrite) {
             Ok((head, _)) => Ok(head.space),
             Err(why) => {
                 let is_its = is_damage(&why) || matches!(why, StoreError::Io(_));
-                let space = (self.past_damage && is_its)
-                    .then(|| second_page(&file, self.page_bytes))
+                let space = (past_damage && is_its)
+                    .then(|| second_page(&file, page_bytes))
                     .flatten();
                 space.ok_or(why)
             }
@@ -138,15 +143,16 @@ pub(crate) fn is_not_its(error: &StoreError) -> bool {
 }
 
 /// Looks at files before their pages are read or written for the first time.
-pub(crate) struct Judge<'a> {
+#[derive(Clone, Copy)]
+pub(crate) struct Judge {
     pub(crate) page_bytes: usize,
+    /// Number of the store, in all of its files.
     pub(crate) store: u64,
-    pub(crate) doublewrite: &'a Doublewrite,
     /// A damaged file is no error: what the log has changes of is made in it.
     pub(crate) past_damage: bool,
 }
 
-impl Judge<'_> {
+impl Judge {
     /// # Errors
     /// It is not that tablespace of this store, or of a newer version.
     pub(crate) fn judge(
@@ -154,10 +160,11 @@ impl Judge<'_> {
         file: &File,
         name: &str,
         space: u32,
+        doublewrite: &Doublewrite,
     ) -> Result<Option<Damage>, StoreError> {
         let path = file.path();
         let past_damage = self.past_damage && space != SYSTEM_SPACE;
-        let said = first_page(file, name, Some(space), self.page_bytes, self.doublewrite);
+        let said = first_page(file, name, Some(space), self.page_bytes, doublewrite);
         let (head, truncated) = match said {
             Ok(says) => says,
             Err(why) => {
@@ -166,8 +173,10 @@ impl Judge<'_> {
                 if !(past_damage && is_its && is_known()) {
                     return Err(why);
                 }
-                let (reason, is_own) = (why.to_string(), false);
-                return Ok(Some(Damage { reason, is_own }));
+                return Ok(Some(Damage {
+                    reason: why.to_string(),
+                    owner: Owner::Unknown,
+                }));
             }
         };
         if head.version != VERSION && head.version != VERSION_OF_EXTENTS {
@@ -191,7 +200,7 @@ impl Judge<'_> {
             Some(why) if !past_damage => Err(why),
             truncated => Ok(truncated.map(|why| Damage {
                 reason: why.to_string(),
-                is_own: true,
+                owner: Owner::Store,
             })),
         }
     }

@@ -17,6 +17,7 @@ use super::{Owner, SYSTEM_SPACE, Space, SpaceStatistics, Spaces, Unusable};
 use crate::access::PagesError;
 use crate::core::Core;
 use crate::error::StoreError;
+use crate::files::Damage;
 use crate::ids::{EXTENT_PAGES, PageId};
 use crate::pool::SharedPage;
 use crate::stream::{BEGIN_EXTENTS, PageStream, ReadAhead, acting};
@@ -159,27 +160,15 @@ impl Core {
         if let Some(unusable) = self.spaces.unusable.lock().get(&id) {
             return Ok(SpaceState::Damaged(unusable.reason.clone()));
         }
-        let files = &self.pool.files;
-        let damage = match files.get(id) {
-            Ok(None) => return Ok(SpaceState::Missing),
-            Ok(Some(_)) => files.spaces.damage(id).map(|it| {
-                let owner = it.owner();
-                (it.reason, owner)
-            }),
-            Err(why) if is_damage(&why) => Some((why.to_string(), Owner::Unknown)),
-            Err(why) if is_foreign(&why) => Some((why.to_string(), Owner::Other)),
-            Err(why) => return Err(why),
-        };
-        let damage = match damage {
+        let Damage { reason, owner } = match self.damage_at_start(id)? {
             Some(damage) => damage,
             None => match self.load_space(id) {
                 Ok(Some(_)) => return Ok(SpaceState::Usable),
                 Ok(None) => return Ok(SpaceState::Missing),
-                Err(why) if is_damage(&why) => (why.to_string(), Owner::Store),
+                Err(why) if is_damage(&why) => damage_of(&why, Owner::Store),
                 Err(why) => return Err(why),
             },
         };
-        let (reason, owner) = damage;
         let unusable = Unusable {
             space: id,
             reason: reason.clone(),
@@ -194,14 +183,17 @@ impl Core {
     /// # Errors
     /// Those that say nothing of the file.
     pub(crate) fn owner_of_space(&self, id: u32) -> Result<Owner, StoreError> {
+        let damage = self.damage_at_start(id)?;
+        Ok(damage.map_or(Owner::Store, |damage| damage.owner))
+    }
+
+    /// What is wrong with the first pages of a tablespace.
+    fn damage_at_start(&self, id: u32) -> Result<Option<Damage>, StoreError> {
         let files = &self.pool.files;
         match files.get(id) {
-            Ok(_) => Ok(files
-                .spaces
-                .damage(id)
-                .map_or(Owner::Store, |it| it.owner())),
-            Err(why) if is_damage(&why) => Ok(Owner::Unknown),
-            Err(why) if is_foreign(&why) => Ok(Owner::Other),
+            Ok(_) => Ok(files.spaces.damage(id)),
+            Err(why) if is_damage(&why) => Ok(Some(damage_of(&why, Owner::Unknown))),
+            Err(why) if is_foreign(&why) => Ok(Some(damage_of(&why, Owner::Other))),
             Err(why) => Err(why),
         }
     }
@@ -339,6 +331,11 @@ impl Core {
             std::thread::sleep(LOOK);
         }
     }
+}
+
+fn damage_of(why: &StoreError, owner: Owner) -> Damage {
+    let reason = why.to_string();
+    Damage { reason, owner }
 }
 
 /// Pages that were pinned for a map, until that is complete.

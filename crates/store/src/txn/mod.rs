@@ -56,6 +56,6 @@ pub use transaction::{Durability, Isolation, Savepoint, Transaction, Transaction
 
 pub(crate) use prepared::PreparedTransactions;
 pub(crate) use purge::{PURGE_RECORDS, Purge};
-pub(crate) use range::{KeyBound, encode_bounds};
+pub(crate) use range::encode_bounds;
 pub(crate) use secondary::EntryLocks;
 pub(crate) use views::{OpenView, View, Views};

@@ -12,7 +12,6 @@ use super::transaction::Writer;
 use super::version::{RollPointer, Version};
 use super::{Durability, Error, Transaction};
 use crate::access::PagesError;
-use crate::attempt::in_mini;
 use crate::backing::Backing;
 use crate::ids::Lsn;
 use crate::system::System;
@@ -133,35 +132,13 @@ impl<B: Backing> Transaction<'_, B> {
         // Older programs would take the record for damage.
         system.backing.need_present_format()?;
         let writer = self.writer()?;
-        let (trx, slot) = (writer.trx, &mut writer.slot);
-        let body = Body::Prepared { xid };
-        let segment = system.slots.segment();
-        let new_pages = slot.new_pages(body.record_bytes(), system.backing.page_bytes());
+        let trx = writer.trx;
         let _changing = system.gate.read();
-        let (appended, lsn) = in_mini(&system.backing, &[segment], new_pages, |mini| {
-            slot.latch(mini)?;
-            let mut records = slot.append(segment);
-            records.push(mini, trx, body);
-            Ok(records.finish(mini, trx))
-        })?;
-        slot.appended(appended);
-        Ok(lsn)
+        system.append_record(trx, &mut writer.slot, Body::Prepared { xid }, trx)
     }
 }
 
 impl<B: Backing> System<B> {
-    /// Waits until the log is as durable up to `lsn` as was asked.
-    pub(super) fn wait_for(&self, lsn: Lsn, durability: Durability) -> Result<(), Error> {
-        match durability {
-            Durability::Synced => self.backing.make_durable(lsn)?,
-            Durability::Written => self.backing.make_written(lsn)?,
-            Durability::Lazy => {
-                self.last_commit.fetch_max(lsn.0, Ordering::AcqRel);
-            }
-        }
-        Ok(())
-    }
-
     /// Commits a prepared transaction.
     pub(crate) fn commit_prepared(&self, xid: &[u8], durability: Durability) -> Result<(), Error> {
         let mut prepared = self.prepared.take(xid)?;
@@ -178,12 +155,7 @@ impl<B: Backing> System<B> {
             locks,
             tables,
         } = prepared;
-        let unpaid = slot.unpaid;
-        self.slots.give_back(slot);
-        // If that fails it stays invisible: nobody knows what is on disk.
-        self.wait_for(lsn, durability)?;
-        self.views.end(trx, number);
-        self.counters.committed.fetch_add(1, Ordering::Relaxed);
+        let unpaid = self.end_committed(trx, number, lsn, slot, durability)?;
         drop(self.locks.attach(locks));
         drop(tables);
         self.prepared.forget(xid);

@@ -223,7 +223,7 @@ pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 }
 
 /// Where a range of encoded keys begins or ends.
-pub(crate) type KeyBound = Bound<Vec<u8>>;
+type KeyBound = Bound<Vec<u8>>;
 
 /// The keys that bounds of values mean.
 pub(crate) fn encode_bounds(

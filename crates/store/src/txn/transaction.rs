@@ -398,12 +398,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
         let (number, lsn) = system.append_end(writer.trx, &mut writer.slot, true)?;
         self.ended = true;
         let writer = self.writer.take().expect("looked at above");
-        let unpaid = writer.slot.unpaid;
-        system.slots.give_back(writer.slot);
-        // If that fails it stays invisible: nobody knows what is on disk.
-        system.wait_for(lsn, durability)?;
-        system.views.end(writer.trx, number);
-        system.counters.committed.fetch_add(1, Ordering::Relaxed);
+        let unpaid = system.end_committed(writer.trx, number, lsn, writer.slot, durability)?;
         // Nobody waits for it any more, nor does purge for its view.
         drop(writer.locks);
         drop(self);
@@ -505,28 +500,68 @@ impl<B: Backing> System<B> {
         committed: bool,
     ) -> Result<(u64, Lsn), Error> {
         let number = self.views.begin_ending(&self.backing)?;
-        let body = Body::End { number, committed };
-        let segment = self.slots.segment();
-        let new_pages = slot.new_pages(body.record_bytes(), self.backing.page_bytes());
         let _changing = self.gate.read();
-        let appended = in_mini(&self.backing, &[segment], new_pages, |mini| {
-            slot.latch(mini)?;
-            let mut records = slot.append(segment);
-            records.push(mini, trx, body);
-            Ok(records.finish(mini, 0))
-        });
-        match appended {
-            Ok((appended, lsn)) => {
-                slot.appended(appended);
-                self.last_commit.fetch_max(lsn.0, Ordering::AcqRel);
+        match self.append_record(trx, slot, Body::End { number, committed }, 0) {
+            Ok(lsn) => {
                 self.purge.ended(slot, number);
                 Ok((number, lsn))
             }
             Err(error) => {
                 self.views.does_not_end(number);
-                Err(error.into())
+                Err(error)
             }
         }
+    }
+
+    /// Appends a record of a transaction's fate to its slot, which then says that
+    /// `active` is running. The caller shares the gate.
+    pub(super) fn append_record(
+        &self,
+        trx: u64,
+        slot: &mut Slot,
+        body: Body<'_>,
+        active: u64,
+    ) -> Result<Lsn, Error> {
+        let segment = self.slots.segment();
+        let new_pages = slot.new_pages(body.record_bytes(), self.backing.page_bytes());
+        let (appended, lsn) = in_mini(&self.backing, &[segment], new_pages, |mini| {
+            slot.latch(mini)?;
+            let mut records = slot.append(segment);
+            records.push(mini, trx, body);
+            Ok(records.finish(mini, active))
+        })?;
+        slot.appended(appended);
+        self.last_commit.fetch_max(lsn.0, Ordering::AcqRel);
+        Ok(lsn)
+    }
+
+    /// Shows the changes of a transaction whose commit was appended, when that is
+    /// as durable as was asked. Returns how many records purge is to be paid for.
+    pub(super) fn end_committed(
+        &self,
+        trx: u64,
+        number: u64,
+        lsn: Lsn,
+        slot: Slot,
+        durability: Durability,
+    ) -> Result<u64, Error> {
+        let unpaid = slot.unpaid;
+        self.slots.give_back(slot);
+        // If that fails it stays invisible: nobody knows what is on disk.
+        self.wait_for(lsn, durability)?;
+        self.views.end(trx, number);
+        self.counters.committed.fetch_add(1, Ordering::Relaxed);
+        Ok(unpaid)
+    }
+
+    /// Waits until the log is as durable up to `lsn` as was asked.
+    pub(super) fn wait_for(&self, lsn: Lsn, durability: Durability) -> Result<(), Error> {
+        match durability {
+            Durability::Synced => self.backing.make_durable(lsn)?,
+            Durability::Written => self.backing.make_written(lsn)?,
+            Durability::Lazy => {}
+        }
+        Ok(())
     }
 
     /// Rolls back a transaction that was running when the store was last open.
