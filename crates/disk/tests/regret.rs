@@ -23,8 +23,8 @@ const LEARNED: Bounds = Bounds {
     worse_than_noop_max: 6,
 };
 const CLIMBING: Bounds = Bounds {
-    p95_max: 2.0,
-    of_window_1_min: 0.5,
+    p95_max: 1.4,
+    of_window_1_min: 0.35,
     worse_than_noop_max: 2,
 };
 

@@ -9,7 +9,8 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objective {
     /// One percent less of the foreground's latency is worth so many thousandths of a
-    /// percent of the lower levels' throughput.
+    /// percent of the lower levels' throughput where it is the least that was seen; three
+    /// times as many where it is ten times as long (1 + ln 10).
     Elasticity(u32),
     /// The most throughput with which the foreground's latency is at most so many
     /// percent of what it is alone, as far as the device can: 200 is twice as long.

