@@ -139,9 +139,8 @@ mod tests {
         WindowState {
             transfers,
             service_ns: 0,
-            equal_bytes: 0.0,
             rate_limit: None,
-            write_cache: None,
+            unflushed_max: None,
         }
     }
 

@@ -4,8 +4,7 @@ use crate::course::{Course, Sample};
 use crate::statistics::Ended;
 use iolane_protocol::{Asked, GATE_ALL, GATE_NONE, GATE_URGENT, KIND_READ, KIND_SYNC};
 use iolane_sched::{
-    Batch, Config, Kind, Level, Objective, Policy, Request, RequestId, Scheduler, WindowConfig,
-    WindowState,
+    Batch, Config, Kind, Level, Objective, Policy, Request, RequestId, Scheduler, WindowState,
 };
 
 /// A disk with a scheduler.
@@ -35,17 +34,8 @@ pub enum Taken {
 
 impl Disk {
     /// `at_ns`: since the start of the run.
-    pub fn new(
-        name: String,
-        leader: usize,
-        rotational: bool,
-        objective: Option<Objective>,
-        at_ns: u64,
-    ) -> Disk {
+    pub fn new(name: String, leader: usize, objective: Option<Objective>, at_ns: u64) -> Disk {
         let mut config = Config::new(Policy::Lanes);
-        config.rotational = rotational;
-        // It finds the budget of a capped volume, and nothing is known of the disk (docs/run.md).
-        config.window = WindowConfig::Climbing;
         config.objective = objective.unwrap_or_default();
         // Each process does its own system call: nothing is merged.
         config.transfer_members_max = 1;

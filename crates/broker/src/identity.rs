@@ -1,20 +1,11 @@
 //! Which disk a device number belongs to, from `/sys/dev/block`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// A whole disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Such as `vda`.
-    pub name: String,
-    /// It says that it has a head.
-    pub rotational: bool,
-}
-
-/// The whole disk of a file's `st_dev`; `None` where no disk is below that could
+/// Name, such as `vda`, of the whole disk of a file's `st_dev`; `None` where no disk is below that could
 /// be scheduled: memory, the network, and file systems over several devices.
-pub fn disk_of(number: u64) -> Option<Found> {
+pub fn disk_of(number: u64) -> Option<String> {
     let (major, minor) = (libc::major(number), libc::minor(number));
     let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     let mut folder = fs::canonicalize(link).ok()?;
@@ -22,21 +13,14 @@ pub fn disk_of(number: u64) -> Option<Found> {
     if folder.join("partition").exists() {
         folder.pop();
     }
-    Some(Found {
-        name: folder.file_name()?.to_str()?.to_owned(),
-        rotational: is_rotational(&folder),
-    })
-}
-
-fn is_rotational(folder: &Path) -> bool {
-    let text = fs::read_to_string(folder.join("queue/rotational"));
-    text.is_ok_and(|text| text.trim() == "1")
+    Some(folder.file_name()?.to_str()?.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
 
     #[test]
     fn every_block_device_leads_to_a_whole_disk_and_proc_to_none() {
@@ -46,7 +30,7 @@ mod tests {
             let (major, minor) = name.split_once(':').unwrap();
             let number = libc::makedev(major.parse().unwrap(), minor.parse().unwrap());
             let found = disk_of(number).unwrap();
-            assert!(Path::new("/sys/block").join(&found.name).exists(), "{name}");
+            assert!(Path::new("/sys/block").join(&found).exists(), "{name}");
         }
     }
 }

@@ -41,7 +41,7 @@ mod sys;
 pub use broker::Broker;
 pub use course::Sample;
 pub use error::BrokerError;
-pub use identity::{Found, disk_of};
+pub use identity::disk_of;
 pub use profile::{PROFILES, Profile, profile_of};
 pub use report::{
     BesideReport, CallCount, CommitReport, DiskReport, LevelReport, ReadAheadReport, Report,

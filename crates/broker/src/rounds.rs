@@ -168,12 +168,11 @@ impl Rounds {
             }
             match identity::disk_of(number) {
                 None => entry.answer(DeviceState::Passed, index),
-                Some(found) => {
-                    let known = self.disks.iter().position(|disk| disk.name == found.name);
+                Some(name) => {
+                    let known = self.disks.iter().position(|disk| disk.name == name);
                     let at_ns = clock::now_ns().saturating_sub(self.begun_ns);
                     let disk = known.unwrap_or_else(|| {
-                        let made =
-                            Disk::new(found.name, index, found.rotational, self.objective, at_ns);
+                        let made = Disk::new(name, index, self.objective, at_ns);
                         self.disks.push(made);
                         self.disks.len() - 1
                     });

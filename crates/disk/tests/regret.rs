@@ -12,31 +12,19 @@ const SEEDS: std::ops::Range<u64> = 0..2;
 /// What `lanes` may give away on them. Virtual time is exact: these change with
 /// the window only.
 const MEDIAN_MAX: f64 = 1.05;
-struct Bounds {
-    p95_max: f64,
-    of_window_1_min: f64,
-    worse_than_noop_max: usize,
-}
-const LEARNED: Bounds = Bounds {
-    p95_max: 10.0,
-    of_window_1_min: 0.02,
-    worse_than_noop_max: 6,
-};
-const CLIMBING: Bounds = Bounds {
-    p95_max: 1.4,
-    of_window_1_min: 0.35,
-    worse_than_noop_max: 2,
-};
+const P95_MAX: f64 = 1.4;
+const OF_WINDOW_1_MIN: f64 = 0.35;
+const WORSE_THAN_NOOP_MAX: usize = 2;
 
-fn outcomes(subject: &Subject, seed: u64, own: Contender) -> (Load, Vec<Outcome>) {
+fn outcomes(subject: &Subject, seed: u64) -> (Load, Vec<Outcome>) {
     let load = Load::random(seed, &subject.facts().unwrap());
     let course = Course::of(&load, subject).unwrap();
-    let outcomes = run_all(&load, &course, subject, own).unwrap();
+    let outcomes = run_all(&load, &course, subject).unwrap();
     (load, outcomes)
 }
 
 /// On all processors.
-fn regrets(own: Contender) -> Vec<(String, u64, Regret)> {
+fn regrets() -> Vec<(String, u64, Regret)> {
     let jobs: Vec<(Subject, u64)> = Subject::all()
         .into_iter()
         .flat_map(|subject| SEEDS.map(move |seed| (subject.clone(), seed)))
@@ -46,7 +34,7 @@ fn regrets(own: Contender) -> Vec<(String, u64, Regret)> {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some((subject, seed)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (_, outcomes) = outcomes(subject, *seed, own);
+                    let (_, outcomes) = outcomes(subject, *seed);
                     let regret = Regret::of(&outcomes[0], &outcomes[1..]);
                     let result = (subject.name.clone(), *seed, regret);
                     regrets.lock().unwrap().push(result);
@@ -59,16 +47,7 @@ fn regrets(own: Contender) -> Vec<(String, u64, Regret)> {
 
 #[test]
 fn lanes_gives_little_away_on_every_disk() {
-    give_little_away(Contender::Lanes, &LEARNED);
-}
-
-#[test]
-fn the_window_that_climbs_gives_little_away_on_every_disk() {
-    give_little_away(Contender::Climbing, &CLIMBING);
-}
-
-fn give_little_away(own: Contender, bounds: &Bounds) {
-    let regrets = regrets(own);
+    let regrets = regrets();
     for (name, seed, regret) in &regrets {
         println!("--models {name} --load-seed {seed}: {regret:?}");
     }
@@ -80,23 +59,20 @@ fn give_little_away(own: Contender, bounds: &Bounds) {
         values.sort_by(f64::total_cmp);
         let (median, p95) = (values[values.len() / 2], values[values.len() * 95 / 100]);
         println!("median {median:.3}, 95 of 100 {p95:.3}");
-        assert!(median <= MEDIAN_MAX && p95 <= bounds.p95_max);
+        assert!(median <= MEDIAN_MAX && p95 <= P95_MAX);
     }
     let of_window_1 = regrets.iter().filter_map(|(_, _, one)| one.of_window_1);
     let least = of_window_1.fold(f64::INFINITY, f64::min);
     let worse = regrets.iter().filter(|(_, _, one)| one.worse_than_noop);
     let worse = worse.count();
     println!("{least:.3} of window 1's work, {worse} times worse than noop");
-    assert!(least >= bounds.of_window_1_min && worse <= bounds.worse_than_noop_max);
+    assert!(least >= OF_WINDOW_1_MIN && worse <= WORSE_THAN_NOOP_MAX);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_figures() {
     let subject = Subject::find("aws-gp3").unwrap();
-    assert_eq!(
-        outcomes(&subject, 3, Contender::Lanes),
-        outcomes(&subject, 3, Contender::Lanes)
-    );
+    assert_eq!(outcomes(&subject, 3), outcomes(&subject, 3));
 }
 
 /// A window wider than all that can be outstanding changes nothing, which
@@ -118,7 +94,7 @@ fn windows_that_do_not_bind_are_equal() {
         (outcome.foreground_p99_ns, outcome.lower_operations)
     };
     assert_eq!(figures(64), figures(256));
-    let all = run_all(&load, &course, &subject, Contender::Lanes).unwrap();
+    let all = run_all(&load, &course, &subject).unwrap();
     let last = all.last().unwrap();
     assert_eq!(last.contender, Contender::Window(256));
     assert_eq!(
@@ -140,7 +116,7 @@ fn open_loops_arrive_at_the_same_moments() {
     });
     let load = open.unwrap();
     let course = Course::of(&load, &subject).unwrap();
-    let outcomes = run_all(&load, &course, &subject, Contender::Lanes).unwrap();
+    let outcomes = run_all(&load, &course, &subject).unwrap();
     let served: Vec<u64> = outcomes
         .iter()
         .map(|one| one.foreground_operations)

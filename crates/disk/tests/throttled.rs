@@ -9,7 +9,7 @@ use std::ops::Range;
 use iolane_disk::elevator::Core;
 use iolane_disk::model::{Command, Done, Kind, Model};
 use iolane_disk::simulation::{Arrival, Random, Report, Simulation, Stream, Time};
-use iolane_sched::{Config, Level, Policy, WindowConfig};
+use iolane_sched::{Config, Level, Policy};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -150,11 +150,7 @@ fn scan(number: u32) -> Stream {
 }
 
 fn run(streams: Vec<Stream>, policy: Policy, seed: u64) -> Report {
-    let mut config = Config::new(policy);
-    if policy == Policy::Lanes {
-        config.window = WindowConfig::Climbing;
-    }
-    let core = Core::new(config).unwrap();
+    let core = Core::new(Config::new(policy)).unwrap();
     let simulation = Simulation::new(Throttled::new(seed), core, seed);
     let simulation = streams.into_iter().fold(simulation, Simulation::stream);
     simulation.run(10 * SECOND_NS, 30 * SECOND_NS).unwrap()

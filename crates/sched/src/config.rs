@@ -82,8 +82,8 @@ pub struct LevelConfig {
     /// With `lanes`: while requests of this level are queued, at least this
     /// many transfers are in flight, whatever the window says and the levels
     /// above do; as soon as places come free, as far as `in_flight_max`
-    /// suffices for all levels, and unless a [head](Config::rotational) is kept
-    /// for what somebody waits for. 0 lets it starve until its deadline passes;
+    /// suffices for all levels, and unless a learned window keeps the device for what
+    /// somebody waits for. 0 lets it starve until its deadline passes;
     /// then one may be in flight.
     pub min_active: u32,
 }
@@ -95,15 +95,13 @@ pub enum WindowConfig {
     /// bound by it but only by [`Config::in_flight_max`], and each level may
     /// have its [`LevelConfig::min_active`] beyond it.
     Fixed(u32),
-    /// Learned while running: the smallest amount at which the device delivers
-    /// its full throughput. Where a volume's budget of transfers or bytes a second
-    /// is recognised, the lower levels stay just below that instead, while it
-    /// matters to others. Only for [`Policy::Lanes`].
+    /// Learned by experiments while running: what is next to what is in force is tried, and
+    /// kept if that is better by [`Config::objective`]. It finds not only how many transfers
+    /// of the lower levels may be in flight, but also a volume's rate, how much they may
+    /// write between two flushes, whether position order pays, and whether the device is to
+    /// be the foreground's alone. Nothing is presumed of the device. Only for
+    /// [`Policy::Lanes`].
     Learned,
-    /// Found by experiments while running: what is next to what is in force is tried, and
-    /// kept if that is better by [`Config::objective`]. Nothing is presumed of the device:
-    /// [`Config::rotational`] is not read. Only for [`Policy::Lanes`].
-    Climbing,
 }
 
 /// The settings of a [`Scheduler`](crate::Scheduler).
@@ -115,7 +113,7 @@ pub struct Config {
     pub levels: [LevelConfig; Level::COUNT],
     /// How much may be in flight.
     pub window: WindowConfig,
-    /// What [`WindowConfig::Climbing`] is to reach; others do not read it.
+    /// What [`WindowConfig::Learned`] is to reach; a fixed window does not read it.
     pub objective: Objective,
     /// Most transfers in flight, whatever the window says (1 to 65,536): what
     /// the backend can hold.
@@ -129,11 +127,8 @@ pub struct Config {
     /// Reads that lie at most this many bytes apart are merged, and what lies
     /// between is read and thrown away. 0 merges only neighbours that touch.
     pub merge_gap_bytes_max: u32,
-    /// The device has a head that moves: inside a level, `lanes` goes by
-    /// position instead of by arrival. With a learned window the lower levels
-    /// send nothing while the two upper ones have something in flight, unless that
-    /// is so nearly all the time, or their reads take less than 2 ms: it is no head
-    /// then, whatever a hypervisor calls it.
+    /// The device has a head that moves: inside a level, `lanes` with a fixed window goes by
+    /// position instead of by arrival. A learned window finds out which is better.
     pub rotational: bool,
     /// With `deadline`: deadline of reads. Paper section 2.1: 1 s.
     pub deadline_read_ns: u64,

@@ -15,7 +15,7 @@
 //! | `merge` | which neighbours go with a request in one transfer; never waits for one |
 //! | `policy` | `noop`, `deadline` (Linux 2.6), `prio_deadline` (Hall and Bonnet), `lanes` (the default) |
 //! | `window` | how much may be in flight |
-//! | `objective` | what the climbing window is to reach |
+//! | `objective` | what the learned window is to reach |
 #![forbid(unsafe_code)]
 
 mod config;
@@ -39,4 +39,4 @@ pub use request::{Direction, Kind, Level, Request, RequestId, Terms};
 pub use scheduler::{
     Batch, EnqueueError, Member, REQUEST_BYTES_MAX, Scheduler, Snapshot, Transfer,
 };
-pub use window::{RateLimit, RateUnit, WindowState, WriteCache};
+pub use window::{RateLimit, RateUnit, WindowState};

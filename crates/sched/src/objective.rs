@@ -1,9 +1,9 @@
-//! What the climbing window is to reach.
+//! What the learned window is to reach.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What [`WindowConfig::Climbing`](crate::WindowConfig::Climbing) is to reach. The
+/// What [`WindowConfig::Learned`](crate::WindowConfig::Learned) is to reach. The
 /// foreground's latency is that of the two upper levels, with their time in the queue, as
 /// the root of its mean square: the long ones count more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,6 @@ use crate::fifo::{DeadlineList, Entries};
 use crate::footprint::Footprint;
 use crate::position::{NIL, PositionTree, Positions};
 use crate::request::{Direction, Kind, Level, Request, RequestId, Terms};
-use crate::window::Written;
 
 /// Where an outstanding request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +42,6 @@ pub(crate) struct Slot {
     pub sequence: u64,
     pub enqueued_ns: u64,
     pub dispatched_ns: u64,
-    /// Head of a flush: what had been written when it went.
-    pub flushes: Option<Written>,
     /// Next request of the same transfer, in position order.
     pub member_next: u32,
     /// Head: where its transfer is in `Queue::transfers`.
@@ -63,7 +60,6 @@ pub(crate) struct InFlight {
     pub end: u64,
     pub file: u32,
     pub head: u32,
-    pub cost: u64,
     pub requests: u32,
     pub kind: Kind,
 }
@@ -275,7 +271,6 @@ impl Queue {
             sequence,
             enqueued_ns: now_ns,
             dispatched_ns: 0,
-            flushes: None,
             member_next: NIL,
             transfer: NIL,
             blockers: 0,
@@ -298,7 +293,6 @@ impl Queue {
             sequence: 0,
             enqueued_ns: 0,
             dispatched_ns: 0,
-            flushes: None,
             member_next: NIL,
             transfer: NIL,
             blockers: 0,
@@ -394,7 +388,6 @@ impl Queue {
             end,
             file: request.file,
             head,
-            cost: 0,
             requests: 1,
             kind: request.kind,
         });
@@ -427,13 +420,6 @@ impl Queue {
         self.transfers[self.slot(head).transfer as usize].requests
     }
 
-    /// Notes what the transfer of `head` costs the device, and what it flushes.
-    pub(crate) fn set_cost(&mut self, head: u32, cost: u64, flushes: Option<Written>) {
-        self.slot_mut(head).flushes = flushes;
-        let transfer = self.slot(head).transfer as usize;
-        self.transfers[transfer].cost = cost;
-    }
-
     /// Notes that somebody waits for the transfer of `head`, which goes after
     /// `before` transfers that nobody waits for.
     pub(crate) fn watch(&mut self, head: u32, before: u64) {
@@ -452,11 +438,6 @@ impl Queue {
     pub(crate) fn before_oldest_watched(&self) -> Option<u64> {
         let head = self.watched.head();
         (head != NIL).then(|| self.deadline_ns(head))
-    }
-
-    /// What was noted with [`set_cost`](Queue::set_cost).
-    pub(crate) fn cost(&self, head: u32) -> u64 {
-        self.transfers[self.slot(head).transfer as usize].cost
     }
 
     /// Bytes of the transfer of `head`, gaps included.

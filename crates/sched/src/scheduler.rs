@@ -120,9 +120,6 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flight {
     pub transfers: u32,
-    /// Cost of the two upper levels' transfers, and of the others'.
-    pub urgent_cost: u64,
-    pub lower_cost: u64,
     pub levels: [u32; Level::COUNT],
     /// Transfers of the others that ever went, and how many of them after the
     /// oldest in flight of the two upper levels: a device that orders its queue by
@@ -145,14 +142,6 @@ impl Flight {
     /// Transfers of the others.
     pub fn lower(&self) -> u32 {
         self.transfers - self.urgent()
-    }
-
-    fn cost_of(&mut self, level: Level) -> &mut u64 {
-        if level <= Level::Foreground {
-            &mut self.urgent_cost
-        } else {
-            &mut self.lower_cost
-        }
     }
 }
 
@@ -183,7 +172,7 @@ impl Scheduler {
             queue: Queue::new(Layout::of(config.policy)),
             sweep: Sweep::default(),
             lanes: Lanes::default(),
-            window: Window::new(config.window, config.objective, config.rotational),
+            window: Window::new(config.window, config.objective),
             flight: Flight::default(),
             merged: 0,
             expired: 0,
@@ -293,7 +282,7 @@ impl Scheduler {
     /// counts it as in flight. Returns how many transfers it appended.
     pub fn dispatch(&mut self, now_ns: u64, batch: &mut Batch) -> usize {
         let before = batch.transfers.len();
-        self.window.advance(now_ns);
+        self.window.advance(now_ns, &self.flight);
         loop {
             let slot = self.pick(now_ns);
             if slot == NIL {
@@ -391,11 +380,7 @@ impl Scheduler {
             self.sweep.dispatched(direction, request.file, end);
             self.lanes.dispatched(request.level, request.file, end);
         }
-        let cost = self.window.cost(length);
-        let flushes = self
-            .window
-            .departed(now_ns, &self.flight, &request, cost, length);
-        self.queue.set_cost(head, cost, flushes);
+        self.window.departed(now_ns, &self.flight, &request, length);
         self.queue.set_requests(head, requests);
         if request.level <= Level::Foreground {
             self.queue.watch(head, self.flight.lower_sent);
@@ -404,7 +389,6 @@ impl Scheduler {
         }
         self.count_overtakers();
         self.flight.transfers += 1;
-        *self.flight.cost_of(request.level) += cost;
         self.flight.levels[request.level.index()] += 1;
     }
 
@@ -426,14 +410,13 @@ impl Scheduler {
             .filter(|&slot| self.queue.slot(slot).place == Place::Head)
             .expect("completing a transfer that is not in flight");
         let entry = *self.queue.slot(head);
-        let (cost, requests) = (self.queue.cost(head), self.queue.requests(head));
+        let requests = self.queue.requests(head);
         let length = self.queue.transfer_length(head);
         if entry.request.level <= Level::Foreground {
             self.queue.unwatch(head);
             self.count_overtakers();
         }
         self.flight.transfers -= 1;
-        *self.flight.cost_of(entry.request.level) -= cost;
         self.flight.levels[entry.request.level.index()] -= 1;
         let lower_waiting = self.queue.queued[2..].iter().any(|&queued| queued > 0);
         self.window.completed(
@@ -442,15 +425,12 @@ impl Scheduler {
             &Sample {
                 bytes: length,
                 requests,
-                cost,
                 enqueued_ns: entry.enqueued_ns,
                 dispatched_ns: entry.dispatched_ns,
                 ok,
                 urgent: entry.request.level <= Level::Foreground,
                 lower_waiting,
                 urgent_queued: self.queue.queued[0] + self.queue.queued[1],
-                kind: entry.request.kind,
-                flushes: entry.flushes,
             },
         );
         let (config, window) = (&self.config, &self.window);
@@ -499,7 +479,7 @@ impl Scheduler {
         if self.queue.queued.iter().all(|&queued| queued == 0) {
             return None;
         }
-        self.window.next_timer(&self.flight)
+        self.window.next_timer()
     }
 
     /// Changes the policy and the window; what is queued stays.
@@ -515,7 +495,7 @@ impl Scheduler {
         config.validate()?;
         self.config = config;
         if self.window.config() != window {
-            self.window = Window::new(window, self.config.objective, self.config.rotational);
+            self.window = Window::new(window, self.config.objective);
         }
         self.sweep = Sweep::default();
         self.lanes = Lanes::default();

@@ -71,7 +71,7 @@ fn nothing_is_allocated() {
     let fixed = Policy::ALL.map(|policy| (policy, WindowConfig::Fixed(32)));
     for (policy, window) in fixed.into_iter().chain([
         (Policy::Lanes, WindowConfig::Learned),
-        (Policy::Lanes, WindowConfig::Climbing),
+        (Policy::Lanes, WindowConfig::Learned),
     ]) {
         let config = Config {
             window,

@@ -61,18 +61,6 @@ pub enum Policy {
     PrioDeadline,
     /// iolane's default: levels share a learned window
     Lanes,
-    /// The same with a window found by experiments, which assumes nothing about the disk
-    LanesClimbing,
-}
-
-/// How the window of lanes is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LearnedBy {
-    /// The default
-    Learned,
-    /// Found by experiments, which assume nothing about the disk
-    Climbing,
 }
 
 /// How an appended log record is made durable.

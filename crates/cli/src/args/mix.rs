@@ -150,7 +150,7 @@ pub struct MixArgs {
         help_heading = "Scheduling"
     )]
     pub policies: Vec<Policy>,
-    /// What lanes-climbing is to reach: elasticity=E, slowdown=X or latency=TIME
+    /// What the window of lanes is to reach: elasticity=E, slowdown=X or latency=TIME
     ///
     /// elasticity=0.3, the default: one percent less of the foreground's latency is worth 0.3 %
     /// of the background's throughput, and 1 % where it is ten times as long as the least that

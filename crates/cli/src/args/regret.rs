@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::choices::LearnedBy;
 use super::common::{OutputArgs, TargetArgs, repeat};
 use super::size;
 use super::{duration, list};
@@ -62,9 +61,6 @@ pub struct RegretArgs {
     /// On a real disk, how long each run is measured; 3 s at least where a load changes [default: 2s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, help_heading = "Course")]
     pub runtime: Option<Duration>,
-    /// Which window of lanes is judged
-    #[arg(long, value_enum, default_value_t = LearnedBy::Learned, help_heading = "Course")]
-    pub window: LearnedBy,
     /// Print the figures of each scheduler on every load
     #[arg(long, help_heading = "Output")]
     pub verbose: bool,

@@ -128,7 +128,7 @@ fn as_text<S: serde::Serializer>(objective: &Objective, to: S) -> Result<S::Ok, 
 pub struct MixOptions {
     pub load: MixLoad,
     pub policies: Vec<Policy>,
-    /// Of the policy lanes-climbing.
+    /// Of the policy lanes.
     #[serde(serialize_with = "as_text")]
     pub objective: Objective,
     pub windows: Vec<u64>,
@@ -192,10 +192,10 @@ pub struct LearnedWindow {
     pub window_requests: f64,
     /// Shortest latency in the device.
     pub service_ns: u64,
-    /// Size at which moving the data costs as much as the rest of a request.
-    pub equal_cost_bytes: f64,
-    /// Of a rate-limited volume.
+    /// Of a rate-limited volume, while keeping below its rate pays.
     pub rate_limit: Option<LearnedRate>,
+    /// Most writes of the background between two flushes of the foreground, while that pays.
+    pub unflushed_max: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -216,7 +216,6 @@ impl LearnedWindow {
         Self {
             window_requests: state.transfers,
             service_ns: state.service_ns,
-            equal_cost_bytes: state.equal_bytes,
             rate_limit: state.rate_limit.map(|limit| LearnedRate {
                 unit: match limit.unit {
                     RateUnit::Transfers => LearnedUnit::Requests,
@@ -224,6 +223,7 @@ impl LearnedWindow {
                 },
                 per_second: limit.per_second,
             }),
+            unflushed_max: state.unflushed_max,
         }
     }
 }
@@ -353,10 +353,10 @@ impl TransferBench for Mix {
         without_repeats(&arguments.policies, "--policies")?;
         let schedulers = arguments.kernel_schedulers.clone().unwrap_or_default();
         without_repeats(&schedulers, "--kernel-schedulers")?;
-        if arguments.objective.is_some() && !arguments.policies.contains(&Policy::LanesClimbing) {
+        if arguments.objective.is_some() && !arguments.policies.contains(&Policy::Lanes) {
             return Err(Failure::usage(
-                "--objective is for the policy lanes-climbing",
-                "Give --policies lanes-climbing too.",
+                "--objective is for the policy lanes",
+                "Give lanes among --policies too.",
             ));
         }
         if arguments.outstanding == Some(1) {

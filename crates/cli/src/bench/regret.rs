@@ -11,28 +11,17 @@ pub use measure::measure;
 
 use std::time::Duration;
 
-use iolane_disk::regret::{Contender, Subject};
+use iolane_disk::regret::Subject;
 use serde::Serialize;
 
 use super::load::nanoseconds;
 use super::{Bench, Outcome, target_request};
-use crate::args::choices::LearnedBy;
 use crate::args::common::OutputArgs;
 use crate::args::regret::RegretArgs;
 use crate::error::Failure;
 use crate::output::html::Section;
 use crate::output::text::Style;
 use crate::target::TargetRequest;
-
-impl LearnedBy {
-    /// The scheduler that is judged.
-    fn contender(self) -> Contender {
-        match self {
-            Self::Learned => Contender::Lanes,
-            Self::Climbing => Contender::Climbing,
-        }
-    }
-}
 
 /// Apart from each other enough that no two seeds share a load.
 const LOADS_PER_SEED: u64 = 1_000_000;
@@ -50,8 +39,6 @@ const RUNTIME: Duration = Duration::from_secs(2);
 pub struct RegretOptions {
     pub models: Vec<String>,
     pub load_seeds: Vec<u64>,
-    /// Which window `lanes` has.
-    pub window: LearnedBy,
     pub verbose: bool,
     /// Of each load on a real disk; 1 in virtual time, which repeats exactly.
     pub repeat: u64,
@@ -137,7 +124,6 @@ impl Bench for Regret {
             warm_up_ns: nanoseconds(arguments.warm_up.unwrap_or(WARM_UP)),
             runtime_ns: nanoseconds(arguments.runtime.unwrap_or(RUNTIME)),
             request,
-            window: arguments.window,
             verbose: arguments.verbose,
             subjects,
         })

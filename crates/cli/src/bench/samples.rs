@@ -123,7 +123,7 @@ pub fn mix() -> MixOutcome {
     runs[3].learned.push(LearnedWindow {
         window_requests: 6.2,
         service_ns: 46_000,
-        equal_cost_bytes: 16_384.0,
+        unflushed_max: None,
         rate_limit: Some(LearnedRate {
             unit: LearnedUnit::Requests,
             per_second: 48_000.0,

@@ -95,7 +95,7 @@ fn nonsense_is_refused() {
     refused::<Mix>("--outstanding 1 --high-share 10", "at least 2");
     refused::<Mix>("--policies noop,noop", "names something twice");
     refused::<Mix>("--policies cfq", "invalid value");
-    refused::<Mix>("--objective latency=5ms", "lanes-climbing");
+    refused::<Mix>("--objective latency=5ms --policies noop", "lanes");
     refused::<Mix>("--objective speed=5", "elasticity=0 to 10");
     refused::<Mix>("--kernel-schedulers all", "--allow-scheduler-change");
     refused::<Mix>("--deadlines 1s,2s", "2 deadlines given, 5 are needed");

@@ -7,8 +7,6 @@ use iolane_sched::{Config, Policy, WindowConfig};
 pub enum Contender {
     /// `lanes` with its defaults.
     Lanes,
-    /// `lanes` with the window that climbs.
-    Climbing,
     /// First in, first out.
     Noop,
     /// `lanes` with a window of so many transfers.
@@ -19,17 +17,17 @@ impl Contender {
     /// The fixed windows.
     pub const WINDOWS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-    /// The one that is judged, and those that it is compared with.
-    pub fn with(own: Contender) -> Vec<Contender> {
+    /// All: the one that is judged, and those that it is compared with.
+    pub fn all() -> Vec<Contender> {
         let windows = Self::WINDOWS.into_iter().map(Contender::Window);
-        [own, Contender::Noop].into_iter().chain(windows).collect()
+        let others = [Contender::Lanes, Contender::Noop];
+        others.into_iter().chain(windows).collect()
     }
 
     /// As tables name it.
     pub fn name(self) -> String {
         match self {
             Self::Lanes => "lanes".to_owned(),
-            Self::Climbing => "lanes-climbing".to_owned(),
             Self::Noop => "noop".to_owned(),
             Self::Window(window) => format!("window {window}"),
         }
@@ -39,7 +37,7 @@ impl Contender {
     pub fn policy(self) -> Policy {
         match self {
             Self::Noop => Policy::Noop,
-            Self::Lanes | Self::Climbing | Self::Window(_) => Policy::Lanes,
+            Self::Lanes | Self::Window(_) => Policy::Lanes,
         }
     }
 
@@ -52,7 +50,6 @@ impl Contender {
         }
         match self {
             Self::Lanes => {}
-            Self::Climbing => config.window = WindowConfig::Climbing,
             Self::Noop => config.window = WindowConfig::Fixed(config.in_flight_max),
             Self::Window(window) => config.window = WindowConfig::Fixed(window),
         }

@@ -66,7 +66,7 @@ pub fn run(
     Ok(Outcome::of(load, course, contender, done))
 }
 
-/// Runs it under all of [`Contender::with`] it, in that order. Windows that are
+/// Runs it under [all](Contender::all), in that order. Windows that are
 /// wider than what is outstanding, or than what the device takes at once, make no
 /// difference: those runs are copies.
 ///
@@ -76,11 +76,10 @@ pub fn run_all(
     load: &Load,
     course: &Course,
     subject: &Subject,
-    own: Contender,
 ) -> Result<Vec<Outcome>, RegretError> {
     let widest = widest(load, subject.build(load.seed)?.queue_max());
     let mut outcomes: Vec<Outcome> = Vec::new();
-    for contender in Contender::with(own) {
+    for contender in Contender::all() {
         let same = outcomes.last().filter(|last| {
             matches!(last.contender, Contender::Window(window) if u64::from(window) >= widest)
         });

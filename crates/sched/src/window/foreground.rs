@@ -51,17 +51,6 @@ impl Foreground {
         self.until_ns = now_ns + self.lingers_ns(drain_ns);
     }
 
-    /// How long that takes was measured for the first time. What came before would
-    /// be sheltered for as long as a range of an index may take.
-    pub fn drain_measured(&mut self, drain_ns: f64) {
-        if let Some(last_ns) = self.last_ns
-            && drain_ns < SHORT_NS
-        {
-            let until_ns = last_ns + self.lingers_ns(drain_ns);
-            self.until_ns = self.until_ns.min(until_ns);
-        }
-    }
-
     fn lingers_ns(&self, drain_ns: f64) -> u64 {
         let gaps_ns = self
             .gap_ln
@@ -119,17 +108,6 @@ mod tests {
         assert_eq!(lingers_ms(&mut foreground, 100, 1_000 * MS, 2 * MS), 100);
         // But where the device takes long, it is.
         assert_eq!(lingers_ms(&mut foreground, 1, 1_000 * MS, 300 * MS), 1000);
-    }
-
-    #[test]
-    fn a_foreground_lingers_by_what_is_known_meanwhile() {
-        let mut foreground = Foreground::default();
-        foreground.drain_measured(5e5);
-        assert!(!foreground.is_active(0));
-        foreground.came(1000 * MS, 2e6);
-        assert!(foreground.is_active(1099 * MS));
-        foreground.drain_measured(5e5);
-        assert!(foreground.is_active(1019 * MS) && !foreground.is_active(1020 * MS));
     }
 
     #[test]

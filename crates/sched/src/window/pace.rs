@@ -16,11 +16,6 @@ const DEBT_BURSTS: f64 = 20.0;
 /// Part of the rate that the lower levels keep when urgent ones use all of it:
 /// no level starves.
 const RESERVE: f64 = 0.02;
-/// While paced, how long until the limit is tested for having been raised;
-/// doubled each time that it was not.
-pub(super) const TEST_AFTER_NS_MIN: u64 = 10_000_000_000;
-pub(super) const TEST_AFTER_NS_MAX: u64 = 320_000_000_000;
-
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateUnit {
@@ -118,11 +113,6 @@ impl Pace {
     /// Whether a request that nobody waits for may go.
     pub fn has_room(&self) -> bool {
         !self.is_saving || self.reserve >= 1.0
-    }
-
-    /// As much may go as ever may: the pace holds nothing back.
-    pub fn is_unused(&self) -> bool {
-        self.tokens >= self.burst()
     }
 
     /// So many transfers with so many bytes, in units.

@@ -101,7 +101,7 @@ pub fn any_window() -> impl Strategy<Value = (Policy, WindowConfig)> {
     prop_oneof![
         2 => fixed,
         1 => lanes(WindowConfig::Learned),
-        1 => lanes(WindowConfig::Climbing),
+        1 => lanes(WindowConfig::Learned),
     ]
 }
 

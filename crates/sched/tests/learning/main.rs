@@ -1,13 +1,12 @@
 //! What the learned window makes of devices that it knows nothing of, beside
 //! the best that any fixed window makes of them (found by trying all).
 
-mod climbing;
 mod device;
-mod even;
 mod run;
+mod window;
 
 use device::Model;
-use iolane_sched::{Config, Policy, RateUnit, WindowConfig};
+use iolane_sched::{Config, Policy, WindowConfig};
 use run::{Load, Measured, Run};
 
 const WINDOWS: [u32; 14] = [1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 90, 128];
@@ -142,11 +141,6 @@ fn learns_one_server() {
     learns("one server", one_server, &[16_384], 0.9);
 }
 
-#[test]
-fn learns_a_hypervisors_disk() {
-    learns("hypervisor", hypervisor, &[16_384], 0.85);
-}
-
 /// Where one transfer is enough already, nothing is left to probe: the
 /// foreground waits for one large transfer at the most, not for two.
 /// A few requests are served from a cache below: beside these every other one
@@ -201,20 +195,6 @@ fn ends_a_probe_that_is_never_filled() {
     );
 }
 
-#[test]
-fn learns_with_mixed_sizes() {
-    learns("flash", flash, &[4096, 16_384, 131_072], 0.9);
-    learns("hypervisor", hypervisor, &[4096, 16_384, 131_072], 0.9);
-}
-
-#[test]
-fn learns_with_large_transfers() {
-    // Where 16 large transfers fill the device and 17 are one too many, whole
-    // transfers are coarse steps.
-    learns("flash", flash, &[1 << 20], 0.8);
-    learns("hypervisor", hypervisor, &[1 << 20], 0.9);
-}
-
 /// A scan of a second must not be over before the window is learned.
 #[test]
 fn most_of_it_is_learned_in_a_tenth_of_a_second() {
@@ -246,40 +226,6 @@ fn a_foreground_that_has_gone_is_soon_forgotten() {
         after.bytes_per_second > 0.95 * long_after.bytes_per_second,
         "{report}"
     );
-}
-
-/// The load changes; one second later the window fits again.
-#[test]
-fn follows_a_change_of_load() {
-    for (before, after) in [(1u32 << 20, 16_384u32), (16_384, 1 << 20)] {
-        let (_, best) = best_fixed(hypervisor, &Load::mix(&[after]));
-        let mut run = Run::new(config(WindowConfig::Learned), hypervisor());
-        run.measure(&Load::mix(&[before]), 5.0);
-        run.measure(&Load::mix(&[after]), 1.0);
-        let learned = run.measure(&Load::mix(&[after]), 1.0);
-        let report = format!(
-            "{before} -> {after}\n  {}\n  {}",
-            show("fixed", &best),
-            show("learned", &learned)
-        );
-        println!("{report}");
-        assert!(is_near(&learned, &best, 0.85), "{report}");
-    }
-}
-
-/// The device changes under it (a noisy neighbour, a migrated volume).
-#[test]
-fn follows_a_change_of_device() {
-    let load = Load::mix(&[16_384]);
-    let (_, best) = best_fixed(flash, &load);
-    let mut run = Run::new(config(WindowConfig::Learned), slow_flash());
-    run.measure(&load, 5.0);
-    run.device.set_model(flash());
-    run.measure(&load, 1.0);
-    let learned = run.measure(&load, 1.0);
-    let report = format!("{}\n{}", show("fixed", &best), show("learned", &learned));
-    println!("{report}");
-    assert!(is_near(&learned, &best, 0.9), "{report}");
 }
 
 /// Without a foreground, nearly all of the throughput.
@@ -316,81 +262,6 @@ fn budget(slice_ns: u64, transfers: u64) -> Model {
 
 fn capped() -> Model {
     budget(100_000_000, 300)
-}
-
-/// A volume of 3000 operations a second that serves 300 at once and then
-/// nothing for the rest of a 100 ms slice.
-#[test]
-fn stays_under_a_budget_of_operations() {
-    let mut load = Load::mix(&[16_384]);
-    load.foreground_every_ns = 2_000_000;
-    let mut noop = Run::new(Config::new(Policy::Noop), capped());
-    noop.measure(&load, 1.0);
-    let noop = noop.measure(&load, 5.0);
-    let mut run = Run::new(config(WindowConfig::Learned), capped());
-    run.measure(&load, 1.0);
-    let learned = run.measure(&load, 30.0);
-    let report = format!("{}\n{}", show("noop", &noop), show("learned", &learned));
-    println!("{report}");
-    let limit = run.scheduler.snapshot().window.rate_limit.unwrap();
-    assert_eq!(limit.unit, RateUnit::Transfers);
-    assert!((limit.per_second / 3000.0 - 1.0).abs() < 0.01, "{limit:?}");
-    assert!(noop.foreground_p99_ns > 30_000_000, "{report}");
-    assert!(learned.foreground_p99_ns < 2_000_000, "{report}");
-    assert!(learned.transfers_per_second > 0.97 * 3000.0, "{report}");
-}
-
-/// The limit is lowered while paced, to so many transfers each tenth of a second; some
-/// seconds later all is as under any limit.
-fn follows(mut load: Load, transfers: u64, seconds_later: f64, seconds: f64, least: f64) {
-    load.foreground_every_ns = 5_000_000;
-    let mut run = Run::new(config(WindowConfig::Learned), capped());
-    run.measure(&load, 5.0);
-    run.device.set_model(budget(100_000_000, transfers));
-    run.measure(&load, seconds_later);
-    let lowered = run.measure(&load, seconds);
-    let report = show("lowered", &lowered);
-    println!("{report}");
-    assert!(lowered.foreground_p99_ns < 2_000_000, "{report}");
-    assert!(lowered.transfers_per_second > least, "{report}");
-}
-
-/// For a second it may be a slow moment.
-#[test]
-fn follows_a_lowered_budget() {
-    follows(Load::mix(&[16_384]), 100, 2.0, 9.0, 970.0);
-}
-
-/// Lowered by so little that there is nothing in flight for much of the time.
-#[test]
-fn follows_a_budget_that_is_lowered_a_little() {
-    let mut load = Load::mix(&[16_384]);
-    load.background.depth = 10;
-    follows(load, 200, 3.0, 5.0, 1940.0);
-}
-
-#[test]
-fn stays_under_a_budget_of_bytes() {
-    let model = || Model::Budget {
-        slice_ns: 100_000_000,
-        transfers: 0,
-        bytes: 10 << 20,
-        latency_ns: 60_000,
-    };
-    let mut load = Load::mix(&[4096, 16_384, 65_536]);
-    load.foreground_every_ns = 2_000_000;
-    let mut run = Run::new(config(WindowConfig::Learned), model());
-    run.measure(&load, 1.0);
-    let learned = run.measure(&load, 10.0);
-    let report = show("learned", &learned);
-    println!("{report}");
-    let limit = run.scheduler.snapshot().window.rate_limit.unwrap();
-    assert_eq!(limit.unit, RateUnit::Bytes);
-    assert!(learned.foreground_p99_ns < 2_000_000, "{report}");
-    assert!(
-        learned.bytes_per_second > 0.95 * 10.0 * f64::from(10 << 20),
-        "{report}"
-    );
 }
 
 /// A lifted limit is noticed, and the device's full speed used again.
@@ -500,27 +371,4 @@ fn takes_no_rare_pause_for_a_budget() {
     let limit = run.scheduler.snapshot().window.rate_limit;
     println!("{last:.0}/s, {limit:?}");
     assert!(last > 0.5 * 8_000.0, "{last:.0}/s, {limit:?}");
-}
-
-/// A head that seeks lets nothing complete for as long as a small budget's
-/// pause, after a run of transfers or after a few. Now and then some runs agree
-/// by chance: that is no budget.
-#[test]
-fn takes_no_seek_for_a_budget() {
-    for seek_share in [0.02, 0.05, 0.5] {
-        let model = || Model::Seeks {
-            seek_share,
-            seek_ns: 9_000_000,
-            near_ns: 300_000,
-        };
-        let load = Load::mix(&[16_384]);
-        let mut run = Run::new(config(WindowConfig::Learned), model());
-        let mut taken = 0;
-        for _ in 0..300 {
-            run.measure(&load, 1.0);
-            taken += u32::from(run.scheduler.snapshot().window.rate_limit.is_some());
-        }
-        println!("a seek before {seek_share} of the transfers: {taken} s of 300");
-        assert_eq!(taken, 0, "a seek before {seek_share} of the transfers");
-    }
 }

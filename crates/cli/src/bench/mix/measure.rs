@@ -173,9 +173,7 @@ impl Scheduler {
             Self::Policy(Policy::Noop) => iolane::Policy::Noop,
             Self::Policy(Policy::Deadline) => iolane::Policy::Deadline,
             Self::Policy(Policy::PrioDeadline) => iolane::Policy::PrioDeadline,
-            Self::Policy(Policy::Lanes | Policy::LanesClimbing) | Self::Window(_) => {
-                iolane::Policy::Lanes
-            }
+            Self::Policy(Policy::Lanes) | Self::Window(_) => iolane::Policy::Lanes,
         }
     }
 
@@ -189,7 +187,7 @@ impl Scheduler {
     }
 
     fn learns(self) -> bool {
-        matches!(self, Self::Policy(Policy::Lanes | Policy::LanesClimbing))
+        matches!(self, Self::Policy(Policy::Lanes))
     }
 
     /// Shown while it runs.
@@ -305,9 +303,6 @@ impl MixBench<'_> {
                 Scheduler::Policy(_) => None,
                 Scheduler::Window(window) => Some(u32::try_from(window).unwrap_or(u32::MAX)),
             };
-            if matches!(scheduler, Scheduler::Policy(Policy::LanesClimbing)) {
-                config.window = WindowConfig::Climbing;
-            }
             if let Some(window) = window {
                 let window = window.min(IN_FLIGHT_MAX);
                 config.window = WindowConfig::Fixed(window);

@@ -4,7 +4,6 @@ use iolane_disk::regret::{Compared, Contender, Course, Load, Outcome, Reaction, 
 use serde::{Serialize, Serializer};
 
 use super::RegretOptions;
-use crate::args::choices::LearnedBy;
 
 /// A contender's run; of several repetitions the medians.
 #[derive(Clone, Debug, Serialize)]
@@ -239,9 +238,6 @@ pub struct RegretOutcome {
     pub loads: Vec<LoadResult>,
     #[serde(skip)]
     pub verbose: bool,
-    /// Which window of `lanes` was judged.
-    #[serde(skip)]
-    pub window: LearnedBy,
     /// Of a command that runs a load again, what comes before the load.
     #[serde(skip)]
     pub target: Option<String>,
@@ -266,7 +262,6 @@ impl RegretOutcome {
             models,
             loads,
             verbose: options.verbose,
-            window: options.window,
             target: options.target.clone(),
         })
     }

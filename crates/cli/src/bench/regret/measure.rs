@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use iolane_disk::regret::{Contender, Course, Load, RegretError, Subject, run_all};
+use iolane_disk::regret::{Course, Load, RegretError, Subject, run_all};
 
 use super::document::{LoadResult, ReactionDocument, RegretOutcome, RunDocument};
 use super::{RegretOptions, real};
@@ -37,7 +37,7 @@ fn simulated(options: &RegretOptions, session: &Session) -> Result<Vec<LoadResul
         .collect();
     let phase = Mutex::new(session.progress.bytes("loads", jobs.len() as u64));
     Rig::new(0, &session.stop).all(&jobs, |&(subject, seed)| {
-        let result = simulate(subject, seed, options.window.contender());
+        let result = simulate(subject, seed);
         if let Ok(phase) = phase.lock() {
             phase.advance(1);
         }
@@ -47,10 +47,10 @@ fn simulated(options: &RegretOptions, session: &Session) -> Result<Vec<LoadResul
     })
 }
 
-fn simulate(subject: &Subject, seed: u64, own: Contender) -> Result<LoadResult, RegretError> {
+fn simulate(subject: &Subject, seed: u64) -> Result<LoadResult, RegretError> {
     let load = Load::random(seed, &subject.facts()?);
     let course = Course::of(&load, subject)?;
-    let outcomes = run_all(&load, &course, subject, own)?;
+    let outcomes = run_all(&load, &course, subject)?;
     let runs = outcomes.chunks(1).map(RunDocument::median).collect();
     let reaction = ReactionDocument::median(outcomes[0].reaction.iter());
     let name = &subject.name;

@@ -5,7 +5,6 @@ use iolane_disk::regret::Contender;
 use super::document::{
     Distribution, LoadResult, RegretOutcome, RunDocument, SpreadDocument, Summary,
 };
-use crate::args::choices::LearnedBy;
 use crate::output::chart::{Axis, Point, ScatterChart};
 use crate::output::html::Section;
 use crate::output::text::{Style, Table};
@@ -104,12 +103,8 @@ fn command(outcome: &RegretOutcome, load: &LoadResult) -> String {
         Some(target) => target.clone(),
         None => format!("--models {}", load.model),
     };
-    let window = match outcome.window {
-        LearnedBy::Learned => "",
-        LearnedBy::Climbing => " --window climbing",
-    };
     format!(
-        "iolane bench regret {target}{window} --load-seed {} --verbose",
+        "iolane bench regret {target} --load-seed {} --verbose",
         load.load_seed
     )
 }

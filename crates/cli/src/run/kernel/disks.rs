@@ -49,12 +49,12 @@ impl<'a> Disks<'a> {
                 let Ok(metadata) = fs::metadata(entry.path()) else {
                     continue;
                 };
-                if let Some(found) = metadata
+                if let Some(name) = metadata
                     .is_file()
                     .then(|| iolane_broker::disk_of(metadata.dev()))
                     .flatten()
                 {
-                    self.meet(found.name);
+                    self.meet(name);
                 }
             }
         }

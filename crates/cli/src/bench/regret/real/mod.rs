@@ -59,7 +59,7 @@ fn measure_load(
         session,
     };
     let course = course::of(&rig, options)?;
-    let contenders = Contender::with(options.window.contender());
+    let contenders = Contender::all();
     let mut outcomes: Vec<Vec<Outcome>> = contenders.iter().map(|_| Vec::new()).collect();
     for repetition in 0..options.repeat {
         for place in 0..contenders.len() {

@@ -4,7 +4,7 @@
 //! used up quickly and then waited for, and an epoch may see one of both alone.
 
 use super::super::pace::{RateLimit, RateUnit};
-use super::super::served::Served;
+use super::served::Served;
 
 /// So many blocks of so much time are looked at: a budget is one of a tenth of a second.
 const BLOCKS: usize = 5;

@@ -1,6 +1,6 @@
 //! What a device has done in some time.
 
-use super::pace::RateUnit;
+use super::super::pace::RateUnit;
 
 /// What was served, and in how long.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,4 +1,4 @@
-//! The window that climbs, on devices that it knows nothing of.
+//! The learned window, on devices that it knows nothing of.
 
 use crate::device::Model;
 use crate::run::{Load, Measured, Run};
@@ -53,7 +53,7 @@ fn is_near_the_best_fixed_window_within_two_seconds() {
     ] {
         for sizes in sizes {
             let load = Load::mix(sizes);
-            let mut run = Run::new(config(WindowConfig::Climbing), model());
+            let mut run = Run::new(config(WindowConfig::Learned), model());
             run.measure(&load, 2.0);
             let share = share_of_best(&mut run, model, &load, 4.0);
             let transfers = run.scheduler.snapshot().window.transfers;
@@ -68,7 +68,7 @@ fn is_near_the_best_fixed_window_within_two_seconds() {
 #[test]
 fn follows_a_change_of_device() {
     let load = Load::mix(&[16_384]);
-    let mut run = Run::new(config(WindowConfig::Climbing), slow_flash());
+    let mut run = Run::new(config(WindowConfig::Learned), slow_flash());
     run.measure(&load, 5.0);
     run.device.set_model(flash());
     run.measure(&load, 2.0);
@@ -81,7 +81,7 @@ fn follows_a_change_of_device() {
 fn stays_under_a_budget() {
     let mut load = Load::mix(&[16_384]);
     load.foreground_every_ns = 2_000_000;
-    let mut run = Run::new(config(WindowConfig::Climbing), capped());
+    let mut run = Run::new(config(WindowConfig::Learned), capped());
     run.measure(&load, 12.0);
     let paced = run.measure(&load, 10.0);
     let report = show("paced", &paced);
@@ -91,12 +91,71 @@ fn stays_under_a_budget() {
     assert!(paced.transfers_per_second > 0.9 * 3000.0, "{report}");
 }
 
+/// ... also where the volume delays what comes too early, and where it counts bytes, ...
+#[test]
+fn stays_under_a_rate() {
+    for (unit, per_second) in [(RateUnit::Transfers, 3000.0), (RateUnit::Bytes, 1e8)] {
+        let mut load = Load::mix(&[16_384, 65_536]);
+        load.foreground_every_ns = 2_000_000;
+        let volume = || Model::Even {
+            unit,
+            per_second,
+            latency_ns: 500_000,
+        };
+        let mut run = Run::new(config(WindowConfig::Fixed(64)), volume());
+        let full = run.measure(&load, 5.0);
+        let mut run = Run::new(config(WindowConfig::Learned), volume());
+        run.measure(&load, 20.0);
+        let learned = run.measure(&load, 10.0);
+        let report = format!(
+            "{}\n{}",
+            show("window 64", &full),
+            show("learned", &learned)
+        );
+        println!("{report}");
+        assert!(
+            learned.foreground_p99_ns < full.foreground_p99_ns / 4,
+            "{report}"
+        );
+        assert!(
+            learned.bytes_per_second > 0.85 * full.bytes_per_second,
+            "{report}"
+        );
+    }
+}
+
+/// ... not come where a head seeks, ...
+#[test]
+fn a_seek_is_no_budget() {
+    let load = Load::mix(&[16_384]);
+    let disk = || Model::Seeks {
+        seek_share: 0.1,
+        seek_ns: 8_000_000,
+        near_ns: 100_000,
+    };
+    let mut run = Run::new(config(WindowConfig::Fixed(16)), disk());
+    let full = run.measure(&load, 10.0);
+    let mut run = Run::new(config(WindowConfig::Learned), disk());
+    run.measure(&load, 60.0);
+    let learned = run.measure(&load, 30.0);
+    let report = format!(
+        "{}\n{}",
+        show("window 16", &full),
+        show("learned", &learned)
+    );
+    println!("{report}");
+    assert!(
+        learned.bytes_per_second > 0.7 * full.bytes_per_second,
+        "{report}"
+    );
+}
+
 /// ... follow the budget down, ...
 #[test]
 fn follows_a_lowered_budget() {
     let mut load = Load::mix(&[16_384]);
     load.foreground_every_ns = 5_000_000;
-    let mut run = Run::new(config(WindowConfig::Climbing), capped());
+    let mut run = Run::new(config(WindowConfig::Learned), capped());
     run.measure(&load, 12.0);
     run.device.set_model(budget(100_000_000, 100));
     run.measure(&load, 20.0);
@@ -111,7 +170,7 @@ fn follows_a_lowered_budget() {
 fn notices_that_a_budget_is_gone() {
     let mut load = Load::mix(&[16_384]);
     load.foreground_every_ns = 2_000_000;
-    let mut run = Run::new(config(WindowConfig::Climbing), capped());
+    let mut run = Run::new(config(WindowConfig::Learned), capped());
     run.measure(&load, 12.0);
     assert!(run.scheduler.snapshot().window.rate_limit.is_some());
     run.device.set_model(slow_flash());
@@ -136,19 +195,19 @@ fn a_pause_is_no_budget() {
         }
         bytes
     };
-    let share = paused(WindowConfig::Climbing) / paused(WindowConfig::Fixed(16));
+    let share = paused(WindowConfig::Learned) / paused(WindowConfig::Fixed(16));
     assert!(share > 0.7, "{share:.2} of a fixed window's");
 }
 
 /// Without a foreground, nearly all of the throughput.
 #[test]
 fn alone_the_background_gets_the_device() {
-    alone_gets(WindowConfig::Climbing, 0.9);
+    alone_gets(WindowConfig::Learned, 0.9);
 }
 
 /// Throughput under an objective, and the foreground's mean latency in ns.
 fn with_objective(objective: Objective) -> (f64, f64) {
-    let mut config = config(WindowConfig::Climbing);
+    let mut config = config(WindowConfig::Learned);
     config.objective = objective;
     // More at once is more throughput there, and longer latency.
     let mut run = Run::new(config, hypervisor());

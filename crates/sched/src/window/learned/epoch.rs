@@ -114,6 +114,8 @@ pub(super) struct Epoch {
     settling: u32,
     /// And until when what was queued then may wait.
     settled_ns: u64,
+    /// Completions still to come of what went while another setting was in force.
+    skipping: u32,
     /// What somebody waits for was so much when it began, and last.
     backlog: (f64, f64),
     urgent_work: f64,
@@ -138,6 +140,7 @@ impl Epoch {
             gap_ns: 0,
             settling,
             settled_ns,
+            skipping: 0,
             backlog: (0.0, 0.0),
             urgent_work: 0.0,
             idle_ns: None,
@@ -150,6 +153,13 @@ impl Epoch {
             urgent: Latencies::default(),
             lower: Latencies::default(),
         }
+    }
+
+    /// Its setting was not in force for so long; the next `transfers` are of another one.
+    pub(super) fn skip(&mut self, elapsed_ns: u64, transfers: u32) {
+        self.begin_ns += elapsed_ns;
+        self.last_ns += elapsed_ns;
+        self.skipping = transfers;
     }
 
     /// The lower levels have nothing outstanding.
@@ -171,6 +181,11 @@ impl Epoch {
     pub(super) fn completed(&mut self, now_ns: u64, finished: &Finished) {
         let gap_ns = now_ns.saturating_sub(self.last_ns);
         self.last_ns = now_ns;
+        if self.skipping > 0 {
+            self.skipping -= 1;
+            self.begin_ns += gap_ns;
+            return;
+        }
         let backlog = f64::from(finished.backlog);
         self.backlog.1 += (backlog - self.backlog.1) * BACKLOG_PART;
         if self.settling > 0 || now_ns < self.settled_ns {

@@ -1,4 +1,4 @@
-//! A window that climbs: it tries what is next to what is in force, and keeps what
+//! A window that is learned: what is next to what is in force is tried, and kept if it
 //! pays.
 //!
 //! A [`Setting`] says what is in force: how many transfers of the lower levels may be
@@ -26,6 +26,7 @@ mod experiment;
 mod goal;
 mod quota;
 mod rate;
+mod served;
 mod setting;
 
 use super::foreground::Foreground;
@@ -55,11 +56,13 @@ const SETTLES_NS_MAX: f64 = 8e9;
 /// Reserving the device for the foreground is tried only where there is none at this
 /// share of the lower levels' completions: elsewhere they would hardly run.
 const CALM_MIN: f64 = 0.1;
+/// An epoch beside a foreground is over if that pauses for longer than this.
+const PAUSE_NS_MAX: u64 = 1_000_000_000;
 /// A pace of which less than this part is used is none.
 const UNUSED: f64 = 0.8;
 
 /// See the module's page.
-pub(super) struct Climbing {
+pub(super) struct Learned {
     shared: Experiment,
     alone: Experiment,
     epoch: Option<Epoch>,
@@ -74,13 +77,15 @@ pub(super) struct Climbing {
     /// Transfers with the device that somebody waits for.
     urgent: u32,
     was_active: bool,
+    /// Since when there is no foreground, and the epoch that was under way then.
+    left: Option<(u64, Option<Epoch>)>,
     now_ns: u64,
 }
 
-impl Climbing {
-    pub(super) fn new(objective: Objective) -> Climbing {
+impl Learned {
+    pub(super) fn new(objective: Objective) -> Learned {
         const ALONE: &[Step] = &[Step::Narrow, Step::Widen, Step::Sort];
-        Climbing {
+        Learned {
             shared: Experiment::new(objective.into(), (0, RUNG_MAX), None, &Step::ALL),
             alone: Experiment::new(
                 Goal::without_foreground(ELASTICITY_ALONE),
@@ -97,6 +102,7 @@ impl Climbing {
             foreground: Foreground::default(),
             urgent: 0,
             was_active: false,
+            left: None,
             now_ns: 0,
         }
     }
@@ -104,17 +110,36 @@ impl Climbing {
     /// Threads read the clock before they take the device's lock, so one may
     /// come with an earlier time than the one before it. Here time only goes
     /// forward.
-    fn latest(&mut self, now_ns: u64) -> u64 {
+    fn latest(&mut self, now_ns: u64, in_flight: u32) -> u64 {
         self.now_ns = now_ns.max(self.now_ns);
         let is_active = self.is_active();
         if self.was_active != is_active {
             self.was_active = is_active;
-            self.epoch = None;
-            self.shared.interrupt();
-            self.alone.interrupt();
+            if is_active {
+                self.foreground_returns(in_flight);
+            } else {
+                self.left = Some((self.now_ns, self.epoch.take()));
+            }
             self.keep_pace();
         }
         self.now_ns
+    }
+
+    /// After a short pause the epoch goes on: a foreground that waits less than before
+    /// pauses the more.
+    fn foreground_returns(&mut self, in_flight: u32) {
+        self.alone.interrupt();
+        self.epoch = None;
+        let Some((left_ns, epoch)) = self.left.take() else {
+            return;
+        };
+        let paused_ns = self.now_ns - left_ns;
+        if paused_ns > PAUSE_NS_MAX {
+            self.shared.interrupt();
+        } else if let Some(mut epoch) = epoch {
+            epoch.skip(paused_ns, in_flight);
+            self.epoch = Some(epoch);
+        }
     }
 
     fn is_active(&self) -> bool {
@@ -186,8 +211,8 @@ impl Climbing {
                 || self.setting().reserved && flight.has_urgent())
     }
 
-    pub(super) fn departed(&mut self, now_ns: u64, request: &Request, bytes: u32) {
-        let now_ns = self.latest(now_ns);
+    pub(super) fn departed(&mut self, now_ns: u64, flight: &Flight, request: &Request, bytes: u32) {
+        let now_ns = self.latest(now_ns, flight.transfers);
         let urgent = request.level <= Level::Foreground;
         if let Some(pace) = &mut self.pace {
             pace.fill(now_ns);
@@ -196,7 +221,7 @@ impl Climbing {
         if urgent {
             self.urgent += 1;
             self.foreground.came(now_ns, self.drain_ns());
-            self.latest(now_ns);
+            self.latest(now_ns, flight.transfers);
             if request.makes_durable() {
                 self.unflushed.flushes(now_ns);
             }
@@ -211,14 +236,21 @@ impl Climbing {
         }
     }
 
+    /// It holds also in a short pause of the foreground: the next flush pays for all that was
+    /// written before.
+    fn quota(&self) -> Option<u8> {
+        let holds = self.was_active || self.unflushed.is_awaited(self.now_ns);
+        self.shared.setting().quota.filter(|_| holds)
+    }
+
     /// Whether writes and syncs of `level` have to wait for a flush.
     pub(super) fn holds_writes(&self, level: Level) -> bool {
-        let quota = self.setting().quota.filter(|_| level > Level::Foreground);
+        let quota = self.quota().filter(|_| level > Level::Foreground);
         quota.is_some_and(|quota| self.unflushed.is_full(1 << quota))
     }
 
-    pub(super) fn advance(&mut self, now_ns: u64) {
-        let now_ns = self.latest(now_ns);
+    pub(super) fn advance(&mut self, now_ns: u64, flight: &Flight) {
+        let now_ns = self.latest(now_ns, flight.transfers);
         self.unflushed.advance(now_ns);
         if let Some(pace) = &mut self.pace {
             pace.fill(now_ns);
@@ -236,7 +268,7 @@ impl Climbing {
         if sample.urgent {
             self.urgent = flight.urgent();
         }
-        let now_ns = self.latest(now_ns);
+        let now_ns = self.latest(now_ns, flight.transfers);
         if !sample.ok {
             return;
         }
@@ -330,6 +362,11 @@ impl Climbing {
     /// Transfers of the lower levels that may be with the device.
     pub(super) fn transfers(&self) -> f64 {
         f64::from(self.experiment().champion().transfers())
+    }
+
+    /// Writes of the lower levels between two flushes, if they are limited.
+    pub(super) fn unflushed_max(&self) -> Option<u32> {
+        self.shared.champion().quota.map(|quota| 1 << quota)
     }
 
     /// What the volume allows, if keeping below that pays.

@@ -13,6 +13,7 @@ pub(super) struct Unflushed {
     writes: u32,
     /// When the last such flush went, or what was held has been let go.
     since_ns: u64,
+    flushed_ns: Option<u64>,
     /// There was such a flush, and a write, since [`forget`](Unflushed::forget).
     flushes: bool,
     wrote: bool,
@@ -29,6 +30,7 @@ impl Unflushed {
     pub(super) fn flushes(&mut self, now_ns: u64) {
         self.writes = 0;
         self.since_ns = now_ns;
+        self.flushed_ns = Some(now_ns);
         self.flushes = true;
     }
 
@@ -38,6 +40,12 @@ impl Unflushed {
             self.writes = 0;
             self.since_ns = now_ns;
         }
+    }
+
+    /// Whether another flush may come soon.
+    pub(super) fn is_awaited(&self, now_ns: u64) -> bool {
+        self.flushed_ns
+            .is_some_and(|flushed_ns| now_ns.saturating_sub(flushed_ns) < HELD_NS_MAX)
     }
 
     /// Whether a further write has to wait.
