@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -14,6 +14,8 @@ use crate::place::{iolane_run, iolane_run_ahead, scheduled, wait_until};
 
 /// Times that each server is killed, unless the environment says otherwise.
 const KILLS: u32 = 2;
+/// A server that is told to end does within so long, or is killed.
+const END_MAX: Duration = Duration::from_secs(30);
 /// So many rows are acknowledged before, and then it works on for a moment.
 pub const ROWS_MIN: usize = 50;
 pub const WORK: Duration = Duration::from_millis(300);
@@ -114,9 +116,21 @@ impl Drop for Running {
             return;
         };
         // It hands the signal on; there is nothing to do where it has ended.
-        let _ = Command::new("kill")
-            .args(["-QUIT", &child.id().to_string()])
-            .status();
+        let number = child.id().to_string();
+        let _ = Command::new("kill").args(["-QUIT", &number]).status();
+        let asked = Instant::now();
+        while matches!(child.try_wait(), Ok(None)) && asked.elapsed() < END_MAX {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // MariaDB waits for ever, with or without `iolane run`, if it is told to end at a certain
+        // moment of its start (in `init_slave`).
+        if matches!(child.try_wait(), Ok(None)) {
+            let children = fs::read_to_string(format!("/proc/{number}/task/{number}/children"));
+            children
+                .unwrap_or_default()
+                .split_whitespace()
+                .for_each(kill);
+        }
         let _ = child.wait();
     }
 }
