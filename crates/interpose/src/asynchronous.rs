@@ -15,6 +15,7 @@ use iolane_protocol::{CELLS_PER_CLIENT, Call, KIND_READ, KIND_SYNC, KIND_WRITE};
 
 use crate::ahead::{self, EXTENT_WORDS, Extent};
 use crate::client::{self, Client};
+use crate::contexts;
 use crate::descriptor;
 use crate::gather;
 use crate::sys::aio::{self, BLOCK_WORDS, Block};
@@ -73,19 +74,26 @@ pub fn forget_all() {
         pending.block.store(0, Ordering::Relaxed);
     }
     PARKED_COUNT.store(0, Ordering::Relaxed);
+    contexts::forget_all();
     gather::forget_all();
+    ahead::forget_parent();
 }
 
 /// Submits one control block. Gives what io_submit(2) gives for it: 1, or minus an
 /// error's number.
 pub fn submit(context: usize, address: usize) -> isize {
-    if let Some(client) = stage(context, address) {
+    let may_wait = contexts::enter(context);
+    if may_wait && let Some(client) = stage(context, address) {
         if SLEEPS.swap(false, Ordering::SeqCst) {
             client.memory.clients[client.number].ring();
         }
         return 1;
     }
-    submit_now(context, address)
+    let result = submit_now(context, address, may_wait);
+    if result != 1 {
+        contexts::leave(context, 1);
+    }
+    result
 }
 
 /// Leaves a read to the library's thread, if others may join it.
@@ -99,8 +107,9 @@ fn stage(context: usize, address: usize) -> Option<Client> {
     gather::stage(client, &known, context, address, &block).then_some(client)
 }
 
-/// The same, without waiting for others to go with it.
-pub fn submit_now(context: usize, address: usize) -> isize {
+/// The same, without waiting for others to go with it. `may_wait`: the context has room for it
+/// later.
+pub fn submit_now(context: usize, address: usize, may_wait: bool) -> isize {
     let change = aio::read_block(address).and_then(|block| begin_change(&block));
     let Some((ticket, block)) = ticket_for(address, 0) else {
         let result = aio::submit(context, address);
@@ -116,7 +125,7 @@ pub fn submit_now(context: usize, address: usize) -> isize {
     note(pending, context, address, &block, change);
     if ticket.has_started() {
         pending.state.store(FLYING, Ordering::Release);
-    } else if may_park(address, &block) {
+    } else if may_wait && may_park(address, &block) {
         park(pending, &block, &ticket);
         return 1;
     } else {
@@ -334,6 +343,10 @@ fn find(address: usize) -> Option<usize> {
 /// Submits what is parked for a context, or for descriptors, without leave: it is
 /// about to go.
 pub fn flush(concerns: impl Fn(usize, i32) -> bool) {
+    if client::of_request().is_none() {
+        // A child of a fork has nothing under way; what it sees here is its parent's.
+        return;
+    }
     gather::flush();
     if PARKED_COUNT.load(Ordering::SeqCst) == 0 {
         return;
@@ -353,6 +366,7 @@ pub fn flush(concerns: impl Fn(usize, i32) -> bool) {
 
 /// Gives the places of a context's requests back, whose completions nobody will see.
 pub fn drop_context(context: usize) {
+    contexts::close(context);
     gather::drop_context(context);
     for (index, pending) in PENDING.iter().enumerate() {
         if pending.context.load(Ordering::Relaxed) == context
@@ -398,7 +412,7 @@ fn submit_when_there_is_room(context: usize, address: usize) -> isize {
         if result != -(libc::EAGAIN as isize) {
             return result;
         }
-        // More than the context was made for: some of them end.
+        // Others submitted more than the context was made for: some of them end.
         aio::nap();
     }
 }

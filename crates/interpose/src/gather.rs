@@ -92,10 +92,6 @@ static DONE_COUNT: AtomicU32 = AtomicU32::new(0);
 static SENDERS: AtomicU32 = AtomicU32::new(0);
 /// Where a free slot is looked for.
 static NEXT: AtomicU32 = AtomicU32::new(0);
-/// Reads that were staged and whose end the program does not know yet.
-static TAKEN: AtomicU32 = AtomicU32::new(0);
-/// What the smallest context was made for: what is more, the kernel shall refuse.
-static CAPACITY: AtomicU32 = AtomicU32::new(u32::MAX);
 /// Something was staged in this process.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 
@@ -127,7 +123,6 @@ impl Slot {
     /// The program knows of its end.
     fn free(&self) {
         self.state.store(FREE, Ordering::SeqCst);
-        TAKEN.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn finish(&self, result: i64) {
@@ -135,12 +130,6 @@ impl Slot {
         DONE_COUNT.fetch_add(1, Ordering::SeqCst);
         self.state.store(DONE, Ordering::SeqCst);
     }
-}
-
-/// A context was made for so many requests.
-pub fn note_context(requests: usize) {
-    let requests = u32::try_from(requests).unwrap_or(u32::MAX);
-    CAPACITY.fetch_min(requests, Ordering::SeqCst);
 }
 
 /// Whether the process gathers reads: then events are to be asked for by [`harvest`] too.
@@ -158,7 +147,6 @@ pub fn forget_all() {
         run.state.store(FREE, Ordering::Relaxed);
     }
     DONE_COUNT.store(0, Ordering::Relaxed);
-    TAKEN.store(0, Ordering::Relaxed);
     SENDERS.store(0, Ordering::Relaxed);
 }
 
@@ -177,16 +165,11 @@ pub fn stage(client: Client, known: &Known, context: usize, address: usize, bloc
     if length >= BYTES_MAX || ticket::level(client, known, &request) < LEVEL_MIN {
         return false;
     }
-    if TAKEN.fetch_add(1, Ordering::SeqCst) >= CAPACITY.load(Ordering::SeqCst) {
-        TAKEN.fetch_sub(1, Ordering::SeqCst);
-        return false;
-    }
     let first = NEXT.fetch_add(1, Ordering::Relaxed) as usize;
     let free = (0..SLOTS)
         .map(|step| (first + step) % SLOTS)
         .find(|&index| change(&READS[index].state, FREE, HELD));
     let Some(index) = free else {
-        TAKEN.fetch_sub(1, Ordering::SeqCst);
         return false;
     };
     let slot = &READS[index];
@@ -302,11 +285,11 @@ fn send_alone(index: u16) {
 
 fn submit(context: usize, address: usize) -> isize {
     loop {
-        let result = asynchronous::submit_now(context, address);
+        let result = asynchronous::submit_now(context, address, true);
         if result != -(libc::EAGAIN as isize) {
             return result;
         }
-        // More than the context was made for: some of them end.
+        // Others submitted more than the context was made for: some of them end.
         aio::nap();
     }
 }

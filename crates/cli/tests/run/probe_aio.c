@@ -20,10 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, PAGES = 64, THREADS = 4, BATCH = 4 };
+enum { PAGE = 4096, PAGES = 64, THREADS = 4, BATCH = 4, CHILDREN = 100, OTHERS = 50 };
 
 static const char *directory;
-static volatile int over;
+static volatile int over, quiet;
 
 static void die(const char *what)
 {
@@ -100,7 +100,7 @@ static void *disturb(void *unused)
 	(void)unused;
 	if (pwrite(fd, page, PAGE, 0) != PAGE)
 		die("pwrite");
-	while (!over)
+	while (!over && !quiet)
 		if (pread(fd, page, PAGE, 0) != PAGE)
 			die("pread");
 	close(fd);
@@ -364,13 +364,107 @@ static void forked(void)
 	SHOW(syscall(SYS_io_destroy, context));
 }
 
+/*
+ * More than the context has room for, of which nobody has asked for an event when the file is
+ * closed: what was accepted ends all the same.
+ */
+static void crowded(void)
+{
+	enum { ROOM = 8, TRIES = 1500 };
+	int fd = open_file("crowded"), accepted = 0, error;
+	char *memory = pages(1);
+	aio_context_t context = context_of(ROOM);
+	static struct iocb blocks[TRIES];
+	static struct io_event done[TRIES];
+
+	if (pwrite(fd, memory, PAGE, 0) != PAGE)
+		die("pwrite");
+	/* Only who asks for events may be told of them later. */
+	blocks[0] = block_of(fd, IOCB_CMD_PREAD, memory, 0);
+	if (submit(context, 1, &(struct iocb *){ blocks }) != 1 || events(context, 1, 1, done) != 1)
+		die("a read");
+	for (; accepted < TRIES; accepted++) {
+		blocks[accepted] = block_of(fd, IOCB_CMD_PREAD, memory, 0);
+		if (submit(context, 1, &(struct iocb *){ blocks + accepted }) != 1)
+			break;
+	}
+	error = errno;
+	SHOW(accepted >= ROOM && accepted < TRIES && error == EAGAIN);
+	SHOW(close(fd));
+	SHOW(events(context, accepted, accepted, done) == accepted);
+	SHOW(syscall(SYS_io_destroy, context));
+}
+
+/* Reads on and on, so that some are always on their way to the kernel. */
+static void *keep_asking(void *number)
+{
+	int fd = (int)(long)number;
+	char *memory = pages(64);
+	aio_context_t context = context_of(64);
+	struct iocb blocks[64], *list[64];
+	struct io_event done[64];
+
+	for (int i = 0; i < 64; i++) {
+		blocks[i] = block_of(fd, IOCB_CMD_PREAD, memory + i * PAGE, 0);
+		list[i] = &blocks[i];
+	}
+	while (!over)
+		if (submit(context, 64, list) != 64 || events(context, 64, 64, done) != 64)
+			die("reads");
+	if (syscall(SYS_io_destroy, context))
+		die("io_destroy");
+	return NULL;
+}
+
+/*
+ * Children close what their parent reads from at that moment. They have nothing to wait for:
+ * time is short for one that waits at each descriptor.
+ */
+static void parted(void)
+{
+	int fd = open_file("parted"), status, failed = 0;
+	int others[OTHERS];
+	char *memory = pages(1);
+	pthread_t asking;
+
+	if (pwrite(fd, memory, PAGE, 0) != PAGE)
+		die("pwrite");
+	/* With nothing urgent beside, requests go on as fast as they can. */
+	quiet = 1;
+	usleep(300000);
+	for (int i = 0; i < OTHERS; i++)
+		others[i] = dup(fd);
+	if (pthread_create(&asking, NULL, keep_asking, (void *)(long)fd))
+		die("pthread_create");
+	for (int i = 0; i < CHILDREN; i++) {
+		pid_t child;
+
+		usleep(1000);
+		child = fork();
+		if (child == 0) {
+			int wrong = 0;
+
+			alarm(30);
+			for (int other = 0; other < OTHERS; other++)
+				wrong += close(others[other]) != 0;
+			_exit(wrong + (close(fd) != 0));
+		}
+		if (waitpid(child, &status, 0) != child)
+			die("waitpid");
+		failed += status != 0;
+	}
+	SHOW(failed);
+	over = 1;
+	pthread_join(asking, NULL);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } patterns[] = {
 	{ "several", several }, { "closed", closed }, { "destroyed", destroyed },
 	{ "mistaken", mistaken }, { "many", many }, { "refused", refused }, { "vectored", vectored },
-	{ "forked", forked },
+	{ "crowded", crowded }, { "forked", forked }, { "parted", parted },
 };
 
 int main(int count, char **arguments)

@@ -106,7 +106,9 @@ mod linux_aio {
         mistaken 4
         many 64
         vectored 8
+        crowded 9
         forked 200
+        parted 64
     }
 
     /// The kernel refuses what has waited: the program learns of it as of a request

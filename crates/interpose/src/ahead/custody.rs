@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, O
 
 use super::order::Space;
 use super::shelf;
+use crate::client;
 use crate::descriptor::DESCRIPTORS_MAX;
 use crate::sys::{aio, file, watch};
 
@@ -259,10 +260,16 @@ pub fn forget(descriptor: i32) {
     set_sole(descriptor, false);
     if let Some(space) = SPACE_OF[index].load(Ordering::SeqCst).checked_sub(1) {
         release(space);
-        while IS_SUBMITTING.load(Ordering::SeqCst) {
+        // In a child of a fork it is a thread of its parent's that does.
+        while IS_SUBMITTING.load(Ordering::SeqCst) && client::of_request().is_some() {
             aio::nap();
         }
     }
+}
+
+/// A child of a fork has none of its parent's threads.
+pub fn forget_parent() {
+    IS_SUBMITTING.store(false, Ordering::SeqCst);
 }
 
 /// The same for a range, both ends included.

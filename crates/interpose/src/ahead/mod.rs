@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iolane_protocol::Memory;
 
-pub use custody::{forget, forget_range, give_up, own, share};
+pub use custody::{forget, forget_parent, forget_range, give_up, own, share};
 use page::Head;
 pub use reader::run;
 use shelf::Key;

@@ -12,6 +12,7 @@ use super::process::goes_past_hooks;
 use crate::ahead;
 use crate::asynchronous;
 use crate::client;
+use crate::contexts;
 use crate::gather;
 use crate::sys::aio;
 use crate::sys::real;
@@ -35,9 +36,14 @@ fn count(call: Call) {
 /// As there.
 unsafe fn setup(events: usize, context: usize) -> isize {
     client::start_submitter(aio::start_thread);
-    gather::note_context(events);
     // SAFETY: the caller's promise.
-    unsafe { syscall6(libc::SYS_io_setup, [events, context, 0, 0, 0, 0]) }
+    unsafe {
+        let result = syscall6(libc::SYS_io_setup, [events, context, 0, 0, 0, 0]);
+        if result == 0 {
+            contexts::open(aio::address_at(context, 0), events);
+        }
+        result
+    }
 }
 
 /// io_submit(2)
@@ -66,13 +72,24 @@ unsafe fn submit(context: usize, blocks_max: isize, blocks: usize) -> isize {
     blocks_max as isize
 }
 
-/// io_getevents(2) and io_pgetevents(2). One event of the kernel's may be several of the
-/// program's. The kernel is asked for one at a time where the program wants to sleep for more:
-/// the places of those that have ended let others go, for which it would sleep.
+/// io_getevents(2) and io_pgetevents(2).
 ///
 /// # Safety
 /// As there.
 unsafe fn events(number: c_long, arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller's promise.
+    let result = unsafe { collect(number, arguments) };
+    contexts::leave(arguments[0], usize::try_from(result).unwrap_or(0));
+    result
+}
+
+/// One event of the kernel's may be several of the
+/// program's. The kernel is asked for one at a time where the program wants to sleep for more:
+/// the places of those that have ended let others go, for which it would sleep.
+///
+/// # Safety
+/// As for [`events`].
+unsafe fn collect(number: c_long, arguments: [usize; 6]) -> isize {
     /// Another thread may find more events than it has room for.
     const SLICE_NS: u64 = 20_000_000;
     const SLEEP_NS: u64 = 3_600_000_000_000;
