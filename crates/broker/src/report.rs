@@ -210,7 +210,7 @@ impl Writer<'_> {
                 .collect(),
             commit: self.commit(disk),
             sunk: self.sunk(disk),
-            sunk_left_out: self.sinking.left_out,
+            sunk_left_out: self.sinking.left_out(disk),
             samples: self.disks[disk].samples(self.at_ns),
         }
     }

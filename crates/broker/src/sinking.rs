@@ -33,8 +33,8 @@ pub struct Span {
 pub struct Sinking {
     under_way: BTreeMap<Sinker, Span>,
     over: Vec<Span>,
-    /// Those that were left out.
-    pub left_out: u64,
+    /// Those that were left out, by disk.
+    left_out: BTreeMap<usize, u64>,
 }
 
 impl Sinking {
@@ -71,9 +71,14 @@ impl Sinking {
         self.over.push(span);
         if self.over.len() > SPANS_MAX {
             let shortest = (0..self.over.len()).min_by_key(|&at| self.over[at].requests);
-            self.over.swap_remove(shortest.unwrap_or(0));
-            self.left_out += 1;
+            let left_out = self.over.swap_remove(shortest.unwrap_or(0));
+            *self.left_out.entry(left_out.sinker.disk).or_default() += 1;
         }
+    }
+
+    /// How many of a disk were left out.
+    pub fn left_out(&self, disk: usize) -> u64 {
+        self.left_out.get(&disk).copied().unwrap_or(0)
     }
 
     /// In the order in which they began.
@@ -128,12 +133,19 @@ mod tests {
         let mut sinking = Sinking::default();
         let count = 4 * SPANS_MAX as u32;
         for process in 0..count {
+            let sinker = Sinker {
+                disk: usize::from(process % 4 == 0),
+                ..sinker(process)
+            };
             for _ in 0..=process % 100 {
-                sinking.record(sinker(process), u64::from(process), 1, 4);
+                sinking.record(sinker, u64::from(process), 1, 4);
             }
         }
         let spans = sinking.spans();
-        assert_eq!(spans.len() as u64 + sinking.left_out, u64::from(count));
+        for (disk, all) in [(0, count / 4 * 3), (1, count / 4)] {
+            let kept = spans.iter().filter(|span| span.sinker.disk == disk).count();
+            assert_eq!(kept as u64 + sinking.left_out(disk), u64::from(all));
+        }
         assert!(spans.len() <= 2 * SPANS_MAX);
         assert!(spans.iter().any(|span| span.requests == 100));
     }

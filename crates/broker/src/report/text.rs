@@ -39,6 +39,10 @@ impl Report {
                 "requests went unscheduled, as the broker had not moved for a second",
             ),
             (
+                self.stops,
+                "times the broker was found not to have moved for a second",
+            ),
+            (
                 self.without_cell,
                 "requests went unscheduled, as their process had too many",
             ),
@@ -160,6 +164,22 @@ mod tests {
         assert_eq!(time(1_234_000.0), "1.23 ms");
         assert_eq!(time(45_600.0), "45.6 us");
         assert_eq!(time(2e9), "2.00 s");
+    }
+
+    #[test]
+    fn a_stopped_broker_is_mentioned() {
+        let report = Report {
+            left: 3,
+            stops: 2,
+            ..Report::default()
+        };
+        let text = report.to_string();
+        for line in [
+            "3 requests went unscheduled, as the broker had not moved for a second\n",
+            "2 times the broker was found not to have moved for a second\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]

@@ -231,6 +231,7 @@ mod tests {
         assert!(!empty.contains("Warning"), "{empty}");
         let report = Report {
             left: 3,
+            stops: 2,
             read_ahead: ReadAheadReport {
                 pages: 12,
                 used: 10,
@@ -242,6 +243,7 @@ mod tests {
         for sentence in [
             "12 pages read ahead: 10 used, 2 passed over.",
             "3 requests went unscheduled, as the broker had not moved for a second.",
+            "2 times the broker was found not to have moved for a second.",
         ] {
             assert!(text.contains(sentence), "{text}");
         }
