@@ -13,7 +13,7 @@ use crate::door::Door;
 use crate::error::BrokerError;
 use crate::report::Report;
 use crate::rounds::Rounds;
-use crate::rules::Rules;
+use crate::rules::{Rules, Uring};
 use crate::sys::{life, memory_file, process};
 
 /// The schedulers of all processes under one `iolane run`.
@@ -37,7 +37,8 @@ impl Broker {
             memory_file::create(mapping::BYTES).map_err(BrokerError::when("share memory"))?;
         let memory = mapping::map_new(file.as_fd(), |memory| {
             memory.rules.fill(&rules.entries);
-            memory.rules.refuses_uring = rules.refuses_uring;
+            memory.rules.refuses_uring = rules.uring == Some(Uring::Refuse);
+            memory.rules.follows_uring = rules.uring.is_none_or(|uring| uring == Uring::Follow);
             memory.rules.read_ahead_bytes = rules.read_ahead_bytes;
         })
         .map_err(BrokerError::when("map shared memory"))?;

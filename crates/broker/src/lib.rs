@@ -45,6 +45,6 @@ pub use identity::disk_of;
 pub use profile::{PROFILES, Profile, profile_of};
 pub use report::{
     BesideReport, CallCount, CommitReport, DiskReport, LevelReport, ReadAheadReport, Report,
-    RoleReport, SunkReport,
+    RingsReport, RoleReport, SunkReport,
 };
 pub use rules::{Rules, RulesError};

@@ -42,6 +42,8 @@ pub struct Report {
     pub without_cell: u64,
     /// Pages that were read ahead in the order of an index.
     pub read_ahead: ReadAheadReport,
+    /// Requests on io_uring's rings.
+    pub io_uring: RingsReport,
     /// Calls by name, if they were counted.
     pub calls: Vec<CallCount>,
 }
@@ -54,6 +56,15 @@ pub struct ReadAheadReport {
     /// Taken by a read of the program.
     pub used: u64,
     /// Passed over by a scan, or not what they were taken for.
+    pub passed: u64,
+}
+
+/// Reads, writes and syncs of files on disks, by io_uring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RingsReport {
+    /// Those that were scheduled.
+    pub followed: u64,
+    /// Those that could not be followed, or need not.
     pub passed: u64,
 }
 
@@ -160,6 +171,7 @@ impl Writer<'_> {
     pub fn report(&self) -> Report {
         let (processes, processes_turned_away) = self.door.counts();
         let (pages, used, passed) = self.header.read_ahead.counts();
+        let (rings_followed, rings_passed) = self.header.rings.counts();
         Report {
             elapsed_ns: self.at_ns,
             disks: (0..self.disks.len())
@@ -177,6 +189,10 @@ impl Writer<'_> {
                 pages,
                 used,
                 passed,
+            },
+            io_uring: RingsReport {
+                followed: rings_followed,
+                passed: rings_passed,
             },
             calls: Call::ALL
                 .iter()

@@ -19,12 +19,24 @@ pub struct RulesError {
     pub message: String,
 }
 
+/// What becomes of io_uring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Uring {
+    /// What is submitted by liburing's functions is scheduled.
+    Follow,
+    /// Nothing is.
+    Pass,
+    /// There is none for the program.
+    Refuse,
+}
+
 /// Checked rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub(crate) entries: Vec<RuleEntry>,
     pub(crate) roles: Vec<String>,
-    pub(crate) refuses_uring: bool,
+    /// What becomes of io_uring; none: the default.
+    pub(crate) uring: Option<Uring>,
     /// What the windows are to reach; none: the default.
     pub(crate) objective: Option<Objective>,
     pub(crate) read_ahead_bytes: u64,
@@ -98,16 +110,18 @@ impl Rules {
             line: line_of(text, Some(span)),
             message,
         };
-        let refuses_uring = match &document.io_uring {
-            None => false,
-            Some(word) => match word.get_ref().as_str() {
-                "pass" => false,
-                "refuse" => true,
+        let uring = match &document.io_uring {
+            None => None,
+            Some(word) => Some(match word.get_ref().as_str() {
+                "follow" => Uring::Follow,
+                "pass" => Uring::Pass,
+                "refuse" => Uring::Refuse,
                 other => {
-                    let message = format!("io_uring is '{other}'; it must be pass or refuse");
+                    let message =
+                        format!("io_uring is '{other}'; it must be follow, pass or refuse");
                     return Err(at(word.span(), message));
                 }
-            },
+            }),
         };
         let objective = document
             .objective
@@ -123,7 +137,7 @@ impl Rules {
         let mut rules = Rules {
             entries: Vec::new(),
             roles: Vec::new(),
-            refuses_uring,
+            uring,
             objective,
             read_ahead_bytes: 0,
         };
@@ -162,7 +176,7 @@ impl Rules {
     pub fn before(mut self, others: &Rules) -> Result<Rules, RulesError> {
         self.entries.extend_from_slice(&others.entries);
         self.roles.extend_from_slice(&others.roles);
-        self.refuses_uring |= others.refuses_uring;
+        self.uring = self.uring.or(others.uring);
         self.objective = self.objective.or(others.objective);
         if self.entries.len() > RULES_MAX {
             let count = self.entries.len();

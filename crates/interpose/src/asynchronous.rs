@@ -18,6 +18,7 @@ use crate::client::{self, Client};
 use crate::contexts;
 use crate::descriptor;
 use crate::gather;
+use crate::rings;
 use crate::sys::aio::{self, BLOCK_WORDS, Block};
 use crate::ticket::{self, Request, Ticket};
 
@@ -76,6 +77,7 @@ pub fn forget_all() {
     PARKED_COUNT.store(0, Ordering::Relaxed);
     contexts::forget_all();
     gather::forget_all();
+    rings::forget_all();
     ahead::forget_parent();
 }
 
@@ -120,7 +122,11 @@ pub fn submit_now(context: usize, address: usize, may_wait: bool) -> isize {
         }
         return result;
     };
-    ticket.count(Call::IoSubmit);
+    ticket.count(if rings::is_context(context) {
+        Call::IoUringSubmit
+    } else {
+        Call::IoSubmit
+    });
     let pending = &PENDING[ticket.index()];
     note(pending, context, address, &block, change);
     if ticket.has_started() {
@@ -152,7 +158,7 @@ pub fn submit_now(context: usize, address: usize, may_wait: bool) -> isize {
 /// Whether the program can be told later what becomes of the request. What a vectored one of
 /// its own points to is the program's again as soon as it was told that it was submitted.
 fn may_park(address: usize, block: &Block) -> bool {
-    let stays = !block.is_vectored() || gather::owns(address);
+    let stays = !block.is_vectored() || gather::owns(address) || rings::owns(address);
     stays && ASKS_FOR_EVENTS.load(Ordering::Relaxed) && client::has_submitter()
 }
 

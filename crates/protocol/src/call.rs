@@ -52,6 +52,8 @@ calls! {
     IoSubmit "io_submit",
     /// io_getevents(2)
     IoGetevents "io_getevents",
+    /// io_uring_submit(3)
+    IoUringSubmit "io_uring_submit",
 }
 
 const _: () = assert!(Call::ALL.len() <= crate::CALLS_MAX);

@@ -7,7 +7,7 @@ use crate::sys::futex;
 /// "iolane" and two zeros.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"iolane\0\0");
 /// Of the layout. Library and program of different versions do not talk.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Calls that are counted by name.
 pub const CALLS_MAX: usize = 64;
 
@@ -45,6 +45,34 @@ pub struct Header {
     scheduled_calls: [AtomicU64; CALLS_MAX],
     /// What became of pages that were read ahead.
     pub read_ahead: ReadAhead,
+    /// What became of requests on io_uring's rings.
+    pub rings: Rings,
+}
+
+/// Reads, writes and syncs of files that are scheduled, on rings.
+#[repr(C)]
+pub struct Rings {
+    followed: AtomicU64,
+    passed: AtomicU64,
+}
+
+impl Rings {
+    /// One was taken out of its ring.
+    pub fn count_followed(&self) {
+        self.followed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One stayed in its ring, and went unscheduled.
+    pub fn count_passed(&self) {
+        self.passed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Both.
+    pub fn counts(&self) -> (u64, u64) {
+        let [followed, passed] =
+            [&self.followed, &self.passed].map(|count| count.load(Ordering::Relaxed));
+        (followed, passed)
+    }
 }
 
 /// Pages that processes read ahead.

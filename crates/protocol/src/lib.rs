@@ -36,7 +36,7 @@ pub use call::Call;
 pub use cell::{Asked, Cell, CellState, KIND_READ, KIND_SYNC, KIND_WRITE};
 pub use device::{DeviceEntry, DeviceState, GATE_ALL, GATE_NONE, GATE_URGENT};
 pub use handshake::{Address, ENVIRONMENT, TOKEN_BYTES, Welcome};
-pub use header::{CALLS_MAX, Header, MAGIC, ReadAhead, STOPPED_NS, VERSION};
+pub use header::{CALLS_MAX, Header, MAGIC, ReadAhead, Rings, STOPPED_NS, VERSION};
 pub use memory::{
     CELLS_PER_CLIENT, CLIENTS_MAX, ClientEntry, DEVICES_MAX, Memory, RULES_MAX, cell_of, client_of,
 };

@@ -128,6 +128,8 @@ pub struct RuleTable {
     count: u32,
     /// `io_uring_queue_init` fails as on a kernel without io_uring.
     pub refuses_uring: bool,
+    /// Requests that are submitted by liburing's functions are scheduled.
+    pub follows_uring: bool,
     /// Memory with which a process reads ahead in the order of InnoDB's indexes; 0: it does not.
     pub read_ahead_bytes: u64,
     by_operation: [u64; Operation::COUNT],
@@ -255,6 +257,7 @@ mod tests {
         let mut table = Box::new(RuleTable {
             count: 0,
             refuses_uring: false,
+            follows_uring: false,
             read_ahead_bytes: 0,
             by_operation: [0; Operation::COUNT],
             rules: [rule("x", 0, 0); RULES_MAX],

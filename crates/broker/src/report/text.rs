@@ -47,6 +47,10 @@ impl Report {
                 "requests went unscheduled, as their process had too many",
             ),
             (
+                self.io_uring.passed,
+                "io_uring requests went unscheduled (docs/run.md says which)",
+            ),
+            (
                 self.processes_turned_away as u64,
                 "processes were not scheduled, as too many were there",
             ),

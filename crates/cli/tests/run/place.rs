@@ -41,6 +41,11 @@ pub fn on_disk() -> TempDir {
 
 /// A C program of this folder, built once.
 pub fn probe(name: &str) -> PathBuf {
+    probe_with(name, &[])
+}
+
+/// The same with libraries.
+pub fn probe_with(name: &str, libraries: &[&str]) -> PathBuf {
     static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut built = BUILT.lock().unwrap();
@@ -55,6 +60,7 @@ pub fn probe(name: &str) -> PathBuf {
         .args(["-pthread", "-o"])
         .arg(&fresh)
         .arg(&from)
+        .args(libraries)
         .status();
     assert!(status.unwrap().success(), "{name} does not compile");
     std::fs::rename(fresh, &to).unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::{iolane_run_by, on_disk, probe, report, scheduled, text};
+use crate::place::{iolane_run_by, on_disk, probe, probe_with, report, scheduled, text};
 
 /// What all files of a directory hold.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -29,8 +29,12 @@ fn compare(program: &str, pattern: &str) -> u64 {
 
 /// Runs a pattern both ways, and gives the report.
 fn report_of(program: &str, pattern: &str) -> serde_json::Value {
+    report_of_program(&probe(program), pattern)
+}
+
+fn report_of_program(program: &Path, pattern: &str) -> serde_json::Value {
     let (without, with, place) = (on_disk(), on_disk(), on_disk());
-    let alone = Command::new(probe(program))
+    let alone = Command::new(program)
         .arg(pattern)
         .arg(without.path())
         .output()
@@ -39,7 +43,7 @@ fn report_of(program: &str, pattern: &str) -> serde_json::Value {
     let rules = place.path().join("rules.toml");
     fs::write(&rules, RULES).unwrap();
     let under = iolane_run_by(&rules, &to)
-        .arg(probe(program))
+        .arg(program)
         .arg(pattern)
         .arg(with.path())
         .output()
@@ -123,6 +127,60 @@ mod linux_aio {
             .flat_map(|disk| disk["roles"].as_array().unwrap());
         let failed: u64 = roles.map(|role| role["failed"].as_u64().unwrap()).sum();
         assert!(disks.is_empty() || failed > 0, "{report}");
+    }
+}
+
+mod io_uring {
+    use super::*;
+
+    /// liburing's tests end so where something is not there.
+    const SKIPPED: i32 = 77;
+
+    /// Runs a pattern both ways. So many requests must have been followed.
+    fn compare(pattern: &str, followed_min: u64) {
+        if !Path::new("/usr/include/liburing.h").exists() {
+            iolane_testing::skipped("liburing-dev is not installed");
+            return;
+        }
+        let program = probe_with("probe_uring", &["-luring"]);
+        let tried = Command::new(&program)
+            .arg("possible")
+            .arg(on_disk().path())
+            .status()
+            .unwrap();
+        if tried.code() == Some(SKIPPED) {
+            iolane_testing::skipped("there is no io_uring here");
+            return;
+        }
+        let report = report_of_program(&program, pattern);
+        if scheduled(&report) > 0 {
+            let followed = report["report"]["io_uring"]["followed"].as_u64().unwrap();
+            assert!(followed >= followed_min, "{report}");
+        } else {
+            expect(0, followed_min);
+        }
+    }
+
+    macro_rules! rings {
+        ($($name:ident $followed_min:literal)*) => {
+            $(
+                #[test]
+                fn $name() {
+                    compare(stringify!($name), $followed_min);
+                }
+            )*
+        };
+    }
+
+    rings! {
+        transfers 452
+        threads 1800
+        mistaken 7
+        ordered 20
+        registered 2
+        waits 512
+        closed 190
+        forked 1350
     }
 }
 

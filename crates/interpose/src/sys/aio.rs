@@ -13,6 +13,9 @@ const PREAD: u16 = 0;
 const PWRITE: u16 = 1;
 const PREADV: u16 = 7;
 const PWRITEV: u16 = 8;
+/// `IOCB_CMD_FSYNC`, `IOCB_CMD_FDSYNC`.
+const FSYNC: u16 = 2;
+const FDSYNC: u16 = 3;
 /// `IOCB_FLAG_RESFD`: an event descriptor is signalled at the end.
 const FLAG_RESFD: u32 = 1;
 
@@ -118,6 +121,42 @@ impl Block {
         }
     }
 
+    /// Asks for one piece, its address and length, to be read or written.
+    pub fn transfer_of(descriptor: i32, writes: bool, piece: (u64, u64), offset: i64) -> Block {
+        Block {
+            opcode: if writes { PWRITE } else { PREAD },
+            descriptor: descriptor as u32,
+            buffer: piece.0,
+            count: piece.1,
+            offset,
+            ..Block::none()
+        }
+    }
+
+    /// The same in several pieces.
+    pub fn vectored(
+        descriptor: i32,
+        writes: bool,
+        pieces: usize,
+        count: usize,
+        offset: i64,
+    ) -> Block {
+        Block {
+            opcode: if writes { PWRITEV } else { PREADV },
+            offset,
+            ..Block::vectored_read(descriptor, pieces, count, 0)
+        }
+    }
+
+    /// Asks for a file to be made durable, or only its data.
+    pub fn sync(descriptor: i32, only_data: bool) -> Block {
+        Block {
+            opcode: if only_data { FDSYNC } else { FSYNC },
+            descriptor: descriptor as u32,
+            ..Block::none()
+        }
+    }
+
     /// Its length, if it is a read of one piece without anything special: no flags, no
     /// eventfd, no priority.
     pub fn plain_read(&self) -> Option<usize> {
@@ -187,7 +226,7 @@ impl Block {
             return None;
         }
         let length = self.bytes();
-        let is_sync = matches!(self.opcode, 2 | 3);
+        let is_sync = matches!(self.opcode, FSYNC | FDSYNC);
         (is_sync || length > 0).then_some((kind, if is_sync { 0 } else { length }))
     }
 
@@ -289,6 +328,28 @@ pub fn read_block(address: usize) -> Option<Block> {
     let block = address as *const Block;
     // SAFETY: the program hands it to the kernel in a moment, so it is there.
     (!block.is_null()).then(|| unsafe { block.read_unaligned() })
+}
+
+/// A context of the library's own. `None`: the kernel gives none.
+pub fn open_context(requests: usize) -> Option<usize> {
+    let mut context = 0usize;
+    let place = (&raw mut context).expose_provenance();
+    // SAFETY: writes one word, which lives as long as the call.
+    let result = unsafe { syscall6(libc::SYS_io_setup, [requests, place, 0, 0, 0, 0]) };
+    (result == 0).then_some(context)
+}
+
+/// Sleeps until something has ended in a context of the library's own, and gives the control
+/// blocks and results of what has.
+pub fn collect_own(context: usize, mut give: impl FnMut(usize, i64)) {
+    let mut events = [Event::none(); super::uring::MESSAGES_MAX];
+    let place = events.as_mut_ptr().expose_provenance();
+    // SAFETY: room for so many events, which live as long as the call.
+    let result = unsafe { super::hooks::events_of(context, 1, events.len(), place) };
+    for event in &events[..usize::try_from(result).unwrap_or(0)] {
+        let (address, result) = event.outcome();
+        give(address, result);
+    }
 }
 
 /// io_submit(2) for one block. 1, or minus an error's number.
@@ -407,6 +468,15 @@ pub fn start_thread() -> bool {
         if let Some(client) = crate::client::of_request() {
             asynchronous::serve(client);
         }
+        ptr::null_mut()
+    }
+    start(main)
+}
+
+/// Starts the thread that hands completions to the program's rings.
+pub fn start_ring_thread() -> bool {
+    extern "C" fn main(_: *mut libc::c_void) -> *mut libc::c_void {
+        crate::rings::serve();
         ptr::null_mut()
     }
     start(main)

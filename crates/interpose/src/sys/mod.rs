@@ -11,4 +11,5 @@ pub mod pages;
 pub mod reading;
 mod real;
 mod residency;
+pub mod uring;
 pub mod watch;

@@ -17,11 +17,7 @@ pub struct Context(usize);
 impl Context {
     /// For so many requests. `None`: the kernel gives none.
     pub fn open(requests: usize) -> Option<Context> {
-        let mut context = 0usize;
-        let place = (&raw mut context).expose_provenance();
-        // SAFETY: writes one word, which lives as long as the call.
-        let result = unsafe { syscall6(libc::SYS_io_setup, [requests, place, 0, 0, 0, 0]) };
-        (result == 0).then_some(Context(context))
+        aio::open_context(requests).map(Context)
     }
 
     pub fn number(&self) -> usize {

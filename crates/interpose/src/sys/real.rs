@@ -104,6 +104,13 @@ reals! {
     fn recvfrom(fd: c_int, buffer: *mut c_void, count: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t;
     fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int;
     fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int;
+    fn io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, parameters: *mut c_void, memory: *mut c_void, bytes: size_t) -> c_int;
+    fn io_uring_queue_mmap(fd: c_int, parameters: *mut c_void, ring: *mut c_void) -> c_int;
+    fn io_uring_queue_exit(ring: *mut c_void) -> ();
+    fn io_uring_submit(ring: *mut c_void) -> c_int;
+    fn io_uring_submit_and_wait(ring: *mut c_void, wanted: c_uint) -> c_int;
+    fn io_uring_submit_and_wait_timeout(ring: *mut c_void, completion: *mut c_void, wanted: c_uint, time: *mut c_void, mask: *mut c_void) -> c_int;
+    fn io_uring_submit_and_get_events(ring: *mut c_void) -> c_int;
     fn ftruncate64(fd: c_int, length: off_t) -> c_int;
     fn truncate64(path: *const c_char, length: off_t) -> c_int;
     fn fallocate64(fd: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int;

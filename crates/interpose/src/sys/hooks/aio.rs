@@ -77,9 +77,22 @@ unsafe fn submit(context: usize, blocks_max: isize, blocks: usize) -> isize {
 /// # Safety
 /// As there.
 unsafe fn events(number: c_long, arguments: [usize; 6]) -> isize {
+    count(Call::IoGetevents);
+    asynchronous::asks_for_events();
     // SAFETY: the caller's promise.
     let result = unsafe { collect(number, arguments) };
     contexts::leave(arguments[0], usize::try_from(result).unwrap_or(0));
+    result
+}
+
+/// The same for a context of the library's own.
+///
+/// # Safety
+/// As for io_getevents(2) without a time.
+pub unsafe fn events_of(context: usize, least: usize, most: usize, place: usize) -> isize {
+    // SAFETY: the caller's promise.
+    let result = unsafe { collect(libc::SYS_io_getevents, [context, least, most, place, 0, 0]) };
+    contexts::leave(context, usize::try_from(result).unwrap_or(0));
     result
 }
 
@@ -93,8 +106,6 @@ unsafe fn collect(number: c_long, arguments: [usize; 6]) -> isize {
     /// Another thread may find more events than it has room for.
     const SLICE_NS: u64 = 20_000_000;
     const SLEEP_NS: u64 = 3_600_000_000_000;
-    count(Call::IoGetevents);
-    asynchronous::asks_for_events();
     let [context, least, most, place, timeout, mask] = arguments;
     // What the kernel refuses it shall refuse by itself.
     let is_right = least as isize >= 0 && (least as isize) <= most as isize && most > 0;

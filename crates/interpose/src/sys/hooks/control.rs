@@ -7,6 +7,7 @@ use libc::mode_t;
 use crate::ahead;
 use crate::asynchronous;
 use crate::descriptor;
+use crate::rings;
 use crate::sys::real;
 
 /// A descriptor that was just made names a file that is not known.
@@ -27,6 +28,9 @@ fn duplicate(from: c_int, made: c_int) -> c_int {
 /// A descriptor is about to be closed. Before: then another thread may be given the
 /// number. What was asked of it goes first.
 fn retire(descriptor: c_int) {
+    if let Ok(number) = c_uint::try_from(descriptor) {
+        rings::retire(number, number);
+    }
     ahead::forget(descriptor);
     asynchronous::flush(|_, of| of == descriptor);
     descriptor::forget(descriptor);
@@ -34,6 +38,7 @@ fn retire(descriptor: c_int) {
 
 /// The same for a range, both ends included.
 fn retire_range(first: c_uint, last: c_uint) {
+    rings::retire(first, last);
     ahead::forget_range(first, last);
     asynchronous::flush(|_, of| (first..=last).contains(&(of as c_uint)));
     descriptor::forget_range(first, last);

@@ -15,3 +15,5 @@ mod read;
 mod sync;
 mod uring;
 mod write;
+
+pub use aio::events_of;

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * io_uring by liburing, one pattern per name, beside a thread that reads on and on, so that
+ * requests of lower levels have to wait. Prints what each request gave.
+ *
+ *   probe_uring PATTERN DIRECTORY
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 64, THREADS = 4, PASSES = 4, ENTRIES = 128 };
+
+static const char *directory;
+static volatile int over;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(3);
+}
+
+#define SHOW(call) printf("%s = %ld\n", #call, (long)(call))
+
+static int open_file(const char *name, int flags)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	fd = open(path, flags | O_CREAT, 0600);
+	if (fd < 0)
+		die(path);
+	return fd;
+}
+
+static char *pages(int count)
+{
+	char *memory;
+
+	if (posix_memalign((void **)&memory, PAGE, (size_t)count * PAGE))
+		die("posix_memalign");
+	memset(memory, 'm', (size_t)count * PAGE);
+	return memory;
+}
+
+static void *disturb(void *unused)
+{
+	int fd = open_file("foreground", O_RDWR | O_DIRECT);
+	char *page = pages(1);
+
+	(void)unused;
+	if (pwrite(fd, page, PAGE, 0) != PAGE)
+		die("pwrite");
+	while (!over)
+		if (pread(fd, page, PAGE, 0) != PAGE)
+			die("pread");
+	close(fd);
+	return NULL;
+}
+
+static void make(struct io_uring *ring, unsigned flags)
+{
+	int result = io_uring_queue_init(ENTRIES, ring, flags);
+
+	/* As liburing's own tests say that something is not there. */
+	if (result < 0)
+		exit(77);
+}
+
+static void possible(void)
+{
+	struct io_uring ring;
+
+	make(&ring, 0);
+	io_uring_queue_exit(&ring);
+}
+
+static struct io_uring_sqe *entry(struct io_uring *ring, uint64_t data)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	if (!sqe)
+		die("io_uring_get_sqe");
+	/* What a preparation does not set stays. */
+	sqe->user_data = data;
+	return sqe;
+}
+
+#define ADD(ring, data, what, ...)                                             \
+	({                                                                     \
+		struct io_uring_sqe *sqe_ = entry(ring, 0);                    \
+		io_uring_prep_##what(sqe_, ##__VA_ARGS__);                     \
+		io_uring_sqe_set_data64(sqe_, data);                           \
+		sqe_;                                                          \
+	})
+
+/* Waits for so many and stores the result of each where its data say. */
+static void collect(struct io_uring *ring, int count, long *results)
+{
+	for (int i = 0; i < count; i++) {
+		struct io_uring_cqe *cqe;
+		int result;
+
+		do
+			result = io_uring_wait_cqe(ring, &cqe);
+		while (result == -EINTR);
+		if (result)
+			die("io_uring_wait_cqe");
+		results[cqe->user_data] = cqe->res;
+		io_uring_cqe_seen(ring, cqe);
+	}
+}
+
+static void show(const char *what, const long *results, int count)
+{
+	printf("%s:", what);
+	for (int i = 0; i < count; i++)
+		printf(" %ld", results[i]);
+	printf("\n");
+}
+
+static long wrong_bytes(const char *memory, char expected, size_t bytes)
+{
+	long wrong = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		wrong += memory[i] != expected;
+	return wrong;
+}
+
+/* All of a file, written and read in batches; gives how much is wrong. */
+static long write_and_read(struct io_uring *ring, int fd, int first)
+{
+	char *memory = pages(PAGES);
+	struct iovec pieces[PAGES];
+	long results[PAGES], wrong = 0;
+
+	for (int pass = 0; pass < PASSES; pass++) {
+		for (int i = 0; i < PAGES; i++) {
+			char *page = memory + i * PAGE;
+			off_t offset = (off_t)(first + i) * PAGE;
+
+			memset(page, 'a' + (first + i + pass) % 26, PAGE);
+			pieces[i] = (struct iovec){ page, PAGE };
+			if (i % 2)
+				ADD(ring, i, write, fd, page, PAGE, offset);
+			else
+				ADD(ring, i, writev, fd, pieces + i, 1, offset);
+		}
+		wrong += io_uring_submit(ring) != PAGES;
+		/* Pieces are the program's again. */
+		memset(pieces, 0, sizeof(pieces));
+		collect(ring, PAGES, results);
+		for (int i = 0; i < PAGES; i++)
+			wrong += results[i] != PAGE;
+		ADD(ring, 0, fsync, fd, pass % 2 ? IORING_FSYNC_DATASYNC : 0);
+		wrong += io_uring_submit(ring) != 1;
+		collect(ring, 1, results);
+		wrong += results[0] != 0;
+		memset(memory, 0, (size_t)PAGES * PAGE);
+		for (int i = 0; i < PAGES; i += 2) {
+			char *page = memory + i * PAGE;
+			off_t offset = (off_t)(first + i) * PAGE;
+
+			pieces[i] = (struct iovec){ page, PAGE };
+			pieces[i + 1] = (struct iovec){ page + PAGE, PAGE };
+			if (i % 4) {
+				ADD(ring, i, read, fd, page, PAGE, offset);
+				ADD(ring, i + 1, read, fd, page + PAGE, PAGE, offset + PAGE);
+			} else {
+				ADD(ring, i, readv, fd, pieces + i, 2, offset);
+				ADD(ring, i + 1, nop);
+			}
+		}
+		wrong += io_uring_submit_and_wait(ring, PAGES) != PAGES;
+		memset(pieces, 0, sizeof(pieces));
+		collect(ring, PAGES, results);
+		for (int i = 0; i < PAGES; i++) {
+			long expected = i % 4 == 0 ? 2 * PAGE : i % 4 == 1 ? 0 : PAGE;
+
+			wrong += results[i] != expected;
+			wrong += wrong_bytes(memory + i * PAGE, 'a' + (first + i + pass) % 26, PAGE);
+		}
+	}
+	free(memory);
+	return wrong;
+}
+
+static void transfers(void)
+{
+	int fd = open_file("transfers", O_RDWR | O_DIRECT);
+	struct io_uring ring;
+
+	make(&ring, 0);
+	SHOW(write_and_read(&ring, fd, 0));
+	SHOW(close(fd));
+	io_uring_queue_exit(&ring);
+}
+
+static void *transfers_main(void *number)
+{
+	int fd = open_file("threads", O_RDWR | O_DIRECT);
+	struct io_uring ring;
+	long wrong;
+
+	make(&ring, 0);
+	wrong = write_and_read(&ring, fd, (int)(long)number * PAGES);
+	io_uring_queue_exit(&ring);
+	close(fd);
+	return (void *)wrong;
+}
+
+static void threads(void)
+{
+	pthread_t all[THREADS];
+
+	for (long i = 0; i < THREADS; i++)
+		if (pthread_create(&all[i], NULL, transfers_main, (void *)i))
+			die("pthread_create");
+	for (int i = 0; i < THREADS; i++) {
+		void *wrong;
+
+		pthread_join(all[i], &wrong);
+		SHOW(wrong);
+	}
+}
+
+/* What the kernel refuses, and what is shorter than asked for. */
+static void mistaken(void)
+{
+	int fd = open_file("mistaken", O_RDWR | O_DIRECT), write_only, buffered;
+	char *memory = pages(4);
+	struct iovec nowhere = { (void *)8, PAGE };
+	struct io_uring ring;
+	long results[12];
+
+	if (pwrite(fd, memory, 2 * PAGE, 0) != 2 * PAGE)
+		die("pwrite");
+	write_only = open_file("mistaken", O_WRONLY | O_DIRECT);
+	buffered = open_file("mistaken", O_RDWR);
+	make(&ring, 0);
+	ADD(&ring, 0, read, fd, memory, PAGE, 1);
+	ADD(&ring, 1, read, fd, memory + 1, PAGE, 0);
+	ADD(&ring, 2, read, fd, memory, 4 * PAGE, PAGE);
+	ADD(&ring, 3, read, fd, memory, PAGE, 8 * PAGE);
+	ADD(&ring, 4, read, write_only, memory, PAGE, 0);
+	ADD(&ring, 5, read, 9999, memory, PAGE, 0);
+	ADD(&ring, 6, readv, fd, &nowhere, 1, 0);
+	ADD(&ring, 7, read, fd, memory, 0, 0);
+	ADD(&ring, 8, read, buffered, memory, 100, 50);
+	ADD(&ring, 9, fsync, buffered, 0);
+	ADD(&ring, 10, fsync, 9999, 0);
+	ADD(&ring, 11, read, fd, (void *)8, PAGE, 0);
+	SHOW(io_uring_submit(&ring));
+	collect(&ring, 12, results);
+	show("mistaken", results, 12);
+	io_uring_queue_exit(&ring);
+}
+
+/* Entries that belong together, wait for others, or take others back. */
+static void ordered(void)
+{
+	int fd = open_file("ordered", O_RDWR | O_DIRECT);
+	char *memory = pages(PAGES);
+	struct io_uring ring;
+	struct io_uring_sqe *sqe;
+	long results[PAGES], wrong = 0;
+
+	make(&ring, 0);
+	for (int pass = 0; pass < 20; pass++) {
+		memset(memory, 'a' + pass, PAGE);
+		memset(memory + PAGE, 0, PAGE);
+		sqe = ADD(&ring, 0, write, fd, memory, PAGE, 0);
+		sqe->flags |= IOSQE_IO_LINK;
+		sqe = ADD(&ring, 1, fsync, fd, 0);
+		sqe->flags |= IOSQE_IO_LINK;
+		ADD(&ring, 2, read, fd, memory + PAGE, PAGE, 0);
+		ADD(&ring, 3, read, fd, memory + 2 * PAGE, PAGE, 0);
+		wrong += io_uring_submit(&ring) != 4;
+		collect(&ring, 4, results);
+		wrong += wrong_bytes(memory + PAGE, 'a' + pass, PAGE);
+	}
+	SHOW(wrong);
+	/* A chain breaks where one is short. */
+	sqe = ADD(&ring, 0, read, fd, memory, 4 * PAGE, 0);
+	sqe->flags |= IOSQE_IO_LINK;
+	ADD(&ring, 1, write, fd, memory, PAGE, 0);
+	SHOW(io_uring_submit(&ring));
+	collect(&ring, 2, results);
+	show("broken chain", results, 2);
+	for (int pass = 0; pass < 20; pass++) {
+		memset(memory, 'A' + pass, (size_t)PAGES * PAGE);
+		for (int i = 0; i < PAGES / 2; i++)
+			ADD(&ring, i, write, fd, memory + i * PAGE, PAGE, i * PAGE);
+		/* Before the others are known to have ended. */
+		if (pass % 2)
+			wrong += io_uring_submit(&ring) != PAGES / 2;
+		memset(memory + PAGES / 2 * PAGE, 0, (size_t)PAGES / 2 * PAGE);
+		sqe = ADD(&ring, PAGES / 2, read, fd, memory + PAGES / 2 * PAGE,
+			  PAGES / 2 * PAGE, 0);
+		sqe->flags |= IOSQE_IO_DRAIN;
+		wrong += io_uring_submit(&ring) != (pass % 2 ? 1 : PAGES / 2 + 1);
+		collect(&ring, PAGES / 2 + 1, results);
+		wrong += wrong_bytes(memory + PAGES / 2 * PAGE, 'A' + pass, PAGES / 2 * PAGE);
+	}
+	SHOW(wrong);
+	io_uring_queue_exit(&ring);
+	make(&ring, 0);
+	ADD(&ring, 0, read, fd, memory, PAGE, 0);
+	ADD(&ring, 1, cancel64, 77, 0);
+	SHOW(io_uring_submit(&ring));
+	collect(&ring, 2, results);
+	show("cancelled", results, 2);
+	io_uring_queue_exit(&ring);
+}
+
+/* Files and buffers that are registered, and rings of other kinds. */
+static void registered(void)
+{
+	static const unsigned kinds[] = { 0, IORING_SETUP_SQPOLL, IORING_SETUP_COOP_TASKRUN,
+					  IORING_SETUP_SINGLE_ISSUER, IORING_SETUP_SQE128,
+					  IORING_SETUP_CQE32 };
+	int fd = open_file("registered", O_RDWR | O_DIRECT);
+	char *memory = pages(2);
+	struct iovec buffer = { memory, 2 * PAGE };
+	long results[4];
+
+	if (pwrite(fd, memory, 2 * PAGE, 0) != 2 * PAGE)
+		die("pwrite");
+	for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
+		struct io_uring ring;
+		struct io_uring_sqe *sqe;
+		int result = io_uring_queue_init(ENTRIES, &ring, kinds[kind]);
+
+		if (result < 0) {
+			printf("kind %zu: %d\n", kind, result);
+			continue;
+		}
+		SHOW(io_uring_register_files(&ring, &fd, 1));
+		SHOW(io_uring_register_buffers(&ring, &buffer, 1));
+		sqe = ADD(&ring, 0, read, 0, memory, PAGE, 0);
+		sqe->flags |= IOSQE_FIXED_FILE;
+		ADD(&ring, 1, read_fixed, fd, memory + PAGE, PAGE, PAGE, 0);
+		ADD(&ring, 2, read, fd, memory, PAGE, 0);
+		sqe = ADD(&ring, 3, write_fixed, 0, memory + PAGE, PAGE, 2 * PAGE, 0);
+		sqe->flags |= IOSQE_FIXED_FILE;
+		SHOW(io_uring_submit(&ring));
+		collect(&ring, 4, results);
+		show("registered", results, 4);
+		io_uring_queue_exit(&ring);
+	}
+}
+
+/* The other ways to submit and to wait. */
+static void waits(void)
+{
+	int fd = open_file("waits", O_RDWR | O_DIRECT), event = eventfd(0, 0);
+	char *memory = pages(1);
+	struct __kernel_timespec time = { .tv_sec = 20 };
+	struct io_uring ring;
+	struct io_uring_cqe *cqe;
+	uint64_t signalled = 0;
+	long results[ENTRIES];
+
+	if (pwrite(fd, memory, PAGE, 0) != PAGE)
+		die("pwrite");
+	make(&ring, 0);
+	ADD(&ring, 0, read, fd, memory, PAGE, 0);
+	SHOW(io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &time, NULL));
+	SHOW(cqe->res);
+	io_uring_cqe_seen(&ring, cqe);
+	ADD(&ring, 0, read, fd, memory, PAGE, 0);
+	SHOW(io_uring_submit_and_get_events(&ring));
+	SHOW(io_uring_wait_cqe_timeout(&ring, &cqe, &time));
+	io_uring_cqe_seen(&ring, cqe);
+	SHOW(io_uring_register_eventfd(&ring, event));
+	ADD(&ring, 0, read, fd, memory, PAGE, 0);
+	SHOW(io_uring_submit(&ring));
+	SHOW(read(event, &signalled, sizeof(signalled)) == sizeof(signalled) && signalled > 0);
+	collect(&ring, 1, results);
+	/* More than there is room for completions: none is lost. */
+	for (int pass = 0; pass < 4; pass++) {
+		for (int i = 0; i < ENTRIES; i++)
+			ADD(&ring, i, read, fd, memory, PAGE, 0);
+		SHOW(io_uring_submit(&ring));
+	}
+	usleep(100000);
+	for (int pass = 0; pass < 4; pass++)
+		collect(&ring, ENTRIES, results);
+	SHOW(io_uring_peek_cqe(&ring, &cqe));
+	io_uring_queue_exit(&ring);
+}
+
+/* File and ring are closed with requests under way. */
+static void closed(void)
+{
+	int fd = open_file("closed", O_RDWR | O_DIRECT);
+	char *memory = pages(PAGES);
+	struct io_uring ring;
+	long results[PAGES], wrong = 0;
+
+	make(&ring, 0);
+	for (int i = 0; i < PAGES; i++)
+		ADD(&ring, i, write, fd, memory + i * PAGE, PAGE, i * PAGE);
+	SHOW(io_uring_submit(&ring));
+	SHOW(close(fd));
+	collect(&ring, PAGES, results);
+	for (int i = 0; i < PAGES; i++)
+		wrong += results[i] != PAGE;
+	fd = open_file("closed", O_RDWR | O_DIRECT);
+	for (int i = 0; i < PAGES; i++)
+		ADD(&ring, i, read, fd, memory + i * PAGE, PAGE, i * PAGE);
+	SHOW(io_uring_submit(&ring));
+	ADD(&ring, PAGES, close, fd);
+	SHOW(io_uring_submit(&ring));
+	collect(&ring, PAGES + 1, (long[PAGES + 1]){ 0 });
+	fd = open_file("closed", O_RDWR | O_DIRECT);
+	for (int i = 0; i < PAGES; i++)
+		ADD(&ring, i, read, fd, memory + i * PAGE, PAGE, i * PAGE);
+	SHOW(io_uring_submit(&ring));
+	io_uring_queue_exit(&ring);
+	SHOW(wrong);
+	/* Another ring with the same number. */
+	make(&ring, 0);
+	ADD(&ring, 0, nop);
+	SHOW(io_uring_submit_and_wait(&ring, 1));
+	collect(&ring, 1, results);
+	SHOW(results[0]);
+	io_uring_queue_exit(&ring);
+}
+
+/* A child has rings of its own. */
+static void forked(void)
+{
+	int fd = open_file("forked", O_RDWR | O_DIRECT), status;
+	struct io_uring ring;
+	pid_t child;
+
+	make(&ring, 0);
+	SHOW(write_and_read(&ring, fd, 0));
+	child = fork();
+	if (child == 0) {
+		struct io_uring own;
+		long wrong;
+
+		alarm(60);
+		make(&own, 0);
+		wrong = write_and_read(&own, fd, PAGES);
+		io_uring_queue_exit(&own);
+		_exit(wrong ? 1 : 0);
+	}
+	SHOW(write_and_read(&ring, fd, 2 * PAGES));
+	if (waitpid(child, &status, 0) != child)
+		die("waitpid");
+	SHOW(status);
+	io_uring_queue_exit(&ring);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} patterns[] = {
+	{ "transfers", transfers }, { "threads", threads }, { "mistaken", mistaken },
+	{ "ordered", ordered }, { "registered", registered }, { "waits", waits },
+	{ "closed", closed }, { "forked", forked }, { "possible", possible },
+};
+
+int main(int count, char **arguments)
+{
+	pthread_t foreground;
+
+	if (count != 3)
+		return 2;
+	directory = arguments[2];
+	setvbuf(stdout, NULL, _IONBF, 0);
+	if (pthread_create(&foreground, NULL, disturb, NULL))
+		die("pthread_create");
+	/* The foreground has begun. */
+	usleep(20000);
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		if (strcmp(patterns[i].name, arguments[1]) == 0) {
+			patterns[i].run();
+			over = 1;
+			pthread_join(foreground, NULL);
+			return 0;
+		}
+	}
+	return 2;
+}
