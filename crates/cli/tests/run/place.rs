@@ -25,6 +25,13 @@ pub fn iolane_run_ahead(report: &Path) -> Command {
     command
 }
 
+/// The same with io_uring, also for a server whose profile refuses it.
+pub fn iolane_run_uring(report: &Path) -> Command {
+    let rules = report.with_file_name("rules.toml");
+    std::fs::write(&rules, "io_uring = 'follow'\n").unwrap();
+    iolane_run_by(&rules, report)
+}
+
 /// The same with rules.
 pub fn iolane_run_by(rules: &Path, report: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::place::{iolane_run, iolane_run_ahead, scheduled, wait_until};
+use crate::place::{iolane_run, iolane_run_ahead, iolane_run_uring, scheduled, wait_until};
 
 /// Times that each server is killed, unless the environment says otherwise.
 const KILLS: u32 = 2;
@@ -219,10 +219,12 @@ impl MariaDb {
     }
 }
 
-fn mariadb_survives(options: &[&str], run: fn(&Path) -> Command) {
-    let Some(server) = MariaDb::new(options, run) else {
-        return;
-    };
+/// Gives its report, and what it has logged since it came back last.
+fn mariadb_survives(
+    options: &[&str],
+    run: fn(&Path) -> Command,
+) -> Option<(serde_json::Value, String)> {
+    let server = MariaDb::new(options, run)?;
     let mut running = server.start();
     let made = "CREATE DATABASE d; CREATE TABLE d.t(id BIGINT AUTO_INCREMENT PRIMARY KEY, v TEXT)";
     output(server.client().args(["--execute", made]));
@@ -245,6 +247,7 @@ fn mariadb_survives(options: &[&str], run: fn(&Path) -> Command) {
     assert_eq!(running.wait(), Some(0));
     let report = crate::place::report(&server.path("report.json"));
     assert!(scheduled(&report) > 0, "{report}");
+    Some((report, fs::read_to_string(server.path("log")).unwrap()))
 }
 
 #[test]
@@ -255,6 +258,19 @@ fn mariadb_with_its_own_threads_comes_back() {
 #[test]
 fn mariadb_with_native_io_comes_back() {
     mariadb_survives(&[], iolane_run);
+}
+
+#[test]
+fn mariadb_with_io_uring_comes_back() {
+    let Some((report, log)) = mariadb_survives(&[], iolane_run_uring) else {
+        return;
+    };
+    if !log.contains("Using io_uring") {
+        iolane_testing::skipped("MariaDB uses no io_uring here");
+        return;
+    }
+    let followed = report["report"]["io_uring"]["followed"].as_u64().unwrap();
+    assert!(followed > 0, "{report}");
 }
 
 #[test]
