@@ -27,6 +27,8 @@ struct Entry {
     what: AtomicU64,
     /// Where the latest read has ended.
     next_offset: AtomicU64,
+    /// What was written and is not being written back yet: from where to where.
+    gathered: [AtomicU64; 2],
 }
 
 static ENTRIES: [Entry; DESCRIPTORS_MAX] = [const {
@@ -34,6 +36,7 @@ static ENTRIES: [Entry; DESCRIPTORS_MAX] = [const {
         rules: AtomicU64::new(0),
         what: AtomicU64::new(0),
         next_offset: AtomicU64::new(0),
+        gathered: [const { AtomicU64::new(0) }; 2],
     }
 }; DESCRIPTORS_MAX];
 
@@ -108,6 +111,25 @@ pub fn continues(descriptor: i32, offset: u64, length: usize) -> bool {
     entry.is_some_and(|entry| entry.next_offset.swap(end, Ordering::Relaxed) == offset)
 }
 
+/// Notes a write. What is to be written back now, from where and how much: what was gathered, if
+/// this does not follow it, or all of it once it is as much as `most`. Of two threads that write
+/// at once, one may go unnoticed; a sync writes that back.
+pub fn gather(descriptor: i32, from: u64, end: u64, most: u64) -> Option<(u64, u64)> {
+    let entry = ENTRIES.get(usize::try_from(descriptor).ok()?)?;
+    let [first, last] = &entry.gathered;
+    let (old_from, old_end) = (first.load(Ordering::Relaxed), last.load(Ordering::Relaxed));
+    let follows = old_end == from && old_from < old_end;
+    let from = if follows { old_from } else { from };
+    if follows && end - from >= most {
+        first.store(0, Ordering::Relaxed);
+        last.store(0, Ordering::Relaxed);
+        return Some((from, end - from));
+    }
+    first.store(from, Ordering::Relaxed);
+    last.store(end, Ordering::Relaxed);
+    (!follows && old_from < old_end).then(|| (old_from, old_end - old_from))
+}
+
 /// The descriptor is about to name another file, or has other flags.
 pub fn forget(descriptor: i32) {
     if let Some(entry) = usize::try_from(descriptor)
@@ -140,6 +162,9 @@ fn look(memory: &Memory, descriptor: i32, entry: &Entry) -> Option<u64> {
                 let rules =
                     file::with_path(descriptor, |path| memory.rules.of_path(path)).unwrap_or(0);
                 entry.rules.store(rules, Ordering::Relaxed);
+                for end in &entry.gathered {
+                    end.store(0, Ordering::Relaxed);
+                }
                 let (direct, durable) = file::flags(descriptor);
                 let ahead = !direct && memory.rules.sinks(rules);
                 if ahead {
@@ -208,4 +233,23 @@ fn answer(memory: &Memory, entry: &DeviceEntry) -> Option<DeviceState> {
         }
     }
     Some(entry.state())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_gathered_until_something_else_is() {
+        // A number that no open file has here.
+        let descriptor = DESCRIPTORS_MAX as i32 - 1;
+        let wrote = |from, end| gather(descriptor, from, end, 100);
+        assert_eq!(wrote(0, 40), None);
+        assert_eq!(wrote(40, 80), None);
+        assert_eq!(wrote(80, 120), Some((0, 120)), "enough");
+        assert_eq!(wrote(120, 130), None);
+        assert_eq!(wrote(500, 540), Some((120, 10)));
+        assert_eq!(wrote(510, 520), Some((500, 40)), "written again");
+        assert_eq!(gather(-1, 0, 1, 100), None);
+    }
 }

@@ -103,10 +103,36 @@ static void written(const char *directory)
 	SHOW(fsync(fd));
 }
 
+/* Writes on and on: out of order, behind each other, over what was written just now. */
+static void bulk(const char *directory)
+{
+	int fd = make_file(directory, "bulk"), wrong = 0;
+
+	for (int i = 0; i < PAGES; i++) {
+		int at = i * 7 % PAGES;
+
+		memset(page, 'A' + at % 26, PAGE);
+		wrong += pwrite(fd, page, PAGE, (off_t)at * PAGE) != PAGE;
+	}
+	SHOW(wrong);
+	SHOW(lseek(fd, 0, SEEK_END));
+	for (int i = 0; i < 100; i++)
+		wrong += write(fd, page, PAGE) != PAGE;
+	SHOW(wrong);
+	SHOW(lseek(fd, 0, SEEK_CUR));
+	SHOW(pwrite(fd, page, PAGE, -1));
+	SHOW(write(-1, page, PAGE));
+	for (int i = 0; i < PAGES; i++)
+		wrong += pread(fd, page, PAGE, (off_t)i * PAGE) != PAGE || page[7] != 'A' + i % 26;
+	SHOW(wrong);
+	SHOW(close(fd));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(const char *directory);
-} patterns[] = { { "scan", scan }, { "backwards", backwards }, { "written", written } };
+} patterns[] = { { "scan", scan }, { "backwards", backwards }, { "written", written },
+	       { "bulk", bulk } };
 
 int main(int count, char **arguments)
 {

@@ -233,5 +233,6 @@ mod buffered {
         scan 1
         backwards 1
         written 3
+        bulk 100
     }
 }

@@ -77,6 +77,15 @@ pub fn read_ahead(descriptor: i32, offset: u64, length: usize) {
 /// on failure, which the kernel then does not tell again.
 pub fn write_back(descriptor: i32, offset: u64, length: u64) -> isize {
     let flags = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    sync_range(descriptor, offset, length, flags)
+}
+
+/// Begins to write a range back. Errors are told by whoever syncs the file.
+pub fn begin_write_back(descriptor: i32, offset: u64, length: u64) {
+    sync_range(descriptor, offset, length, libc::SYNC_FILE_RANGE_WRITE);
+}
+
+fn sync_range(descriptor: i32, offset: u64, length: u64, flags: libc::c_uint) -> isize {
     let arguments = [
         descriptor as usize,
         offset as usize,

@@ -13,6 +13,9 @@ const ENOSYS: isize = -(libc::ENOSYS as isize);
 /// A page of the smallest size: on machines with larger ones, a range counts as one
 /// that is not all there, and is scheduled.
 const PAGE_BYTES: u64 = 4096;
+/// What changed is looked for in so many bytes at once: the kernel looks at each page that it
+/// has of them.
+const LOOK_BYTES: u64 = 1 << 20;
 
 static IS_MISSING: AtomicBool = AtomicBool::new(false);
 
@@ -51,9 +54,48 @@ pub fn is_cached(descriptor: i32, offset: u64, length: usize) -> bool {
     size <= offset || (size < end && pages >= last(size))
 }
 
-/// Pages of the range that changed and were not written back; `None` where the kernel
-/// cannot say.
-pub fn dirty_pages(descriptor: i32, offset: u64, length: u64) -> Option<u64> {
+/// The first bytes of `offset..end` that changed and were not written back: where they begin,
+/// and how many follow each other, at most `most`. Where the kernel cannot say, all counts as
+/// changed. `None`: nothing has.
+pub fn next_dirty(descriptor: i32, offset: u64, end: u64, most: u64) -> Option<(u64, u64)> {
+    let mut from = offset;
+    while from < end {
+        let until = end.min((from / LOOK_BYTES + 1) * LOOK_BYTES);
+        match dirty_pages(descriptor, from, until - from) {
+            Some(0) => from = until,
+            Some(_) => return Some(first_dirty(descriptor, from, until, end, most)),
+            None => return Some((from, most.min(end - from))),
+        }
+    }
+    None
+}
+
+/// Something of `from..until` is dirty.
+fn first_dirty(descriptor: i32, from: u64, until: u64, end: u64, most: u64) -> (u64, u64) {
+    let is_clean = |at, length| dirty_pages(descriptor, at, length) == Some(0);
+    let (mut from, mut span) = (from, until - from);
+    while span > PAGE_BYTES {
+        let half = (span / 2).next_multiple_of(PAGE_BYTES);
+        if is_clean(from, half) {
+            from += half;
+            span -= half;
+        } else {
+            span = half;
+        }
+    }
+    let mut length = PAGE_BYTES.min(end - from);
+    while length < most && from + length < end {
+        let more = length.min(most - length).min(end - from - length);
+        let dirty = dirty_pages(descriptor, from + length, more);
+        if dirty.is_none_or(|pages| pages < more.div_ceil(PAGE_BYTES)) {
+            break;
+        }
+        length += more;
+    }
+    (from, length)
+}
+
+fn dirty_pages(descriptor: i32, offset: u64, length: u64) -> Option<u64> {
     counts(descriptor, offset, length).map(|counts| counts.dirty)
 }
 
@@ -121,10 +163,35 @@ mod tests {
         file.write_all(&[1; 10_000]).unwrap();
         let descriptor = file.as_file().as_raw_fd();
         assert!(is_cached(descriptor, 0, 10_000));
-        assert_ne!(dirty_pages(descriptor, 1 << 20, 1 << 20), Some(1));
         assert!(is_cached(descriptor, 8192, 8192));
         assert!(is_cached(descriptor, 1 << 20, 1));
         assert!(ends_are_cached(descriptor, 100, 9900));
+    }
+
+    #[test]
+    fn what_changed_is_found_run_by_run() {
+        use std::os::unix::fs::FileExt;
+        let directory = std::env::current_dir().unwrap();
+        let file = tempfile::NamedTempFile::new_in(directory)
+            .unwrap()
+            .into_file();
+        file.set_len(4 << 20).unwrap();
+        file.write_all_at(&[1; 8192], 16_384).unwrap();
+        file.write_all_at(&[1; 300_000], 3 << 20).unwrap();
+        let (descriptor, end) = (file.as_raw_fd(), 4 << 20);
+        if dirty_pages(descriptor, 0, end).is_none_or(|pages| pages == 0) {
+            iolane_testing::skipped("this kernel or file system does not say what is dirty");
+            return;
+        }
+        let next = |offset| next_dirty(descriptor, offset, end, 256 << 10);
+        // A file system may keep larger pieces than pages: what was written is in the run.
+        let (at, length) = next(0).unwrap();
+        assert!(at <= 16_384 && at + length > 16_384, "{at} {length}");
+        let (at, length) = next(1 << 20).unwrap();
+        assert!(at <= 3 << 20 && length <= 256 << 10, "{at} {length}");
+        assert!(next(at + length).is_some(), "the rest of it");
+        file.sync_all().unwrap();
+        assert_eq!(next(0), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use iolane_protocol::sys::clock;
 use iolane_protocol::{KIND_READ, KIND_SYNC, KIND_WRITE};
 use libc::ssize_t;
 
+use super::pacing;
 pub use super::pieces::read_in_pieces;
 use crate::ahead;
 use crate::client;
@@ -16,10 +17,9 @@ use crate::thread;
 use crate::ticket::{self, Request};
 use iolane_protocol::Call;
 
-/// What a scan reads at once: the kernel's own default (`read_ahead_kb`).
-const AHEAD_BYTES: usize = 128 << 10;
-/// What is written back at once: with more, whoever comes meanwhile waits longer.
-const PIECE_BYTES: u64 = 256 << 10;
+/// What a scan reads at once: as much as volumes with a limit of requests take as one, and
+/// little enough that whoever comes meanwhile does not wait for long.
+const AHEAD_BYTES: usize = 256 << 10;
 const CANCEL_DISABLE: c_int = 1;
 
 unsafe extern "C-unwind" {
@@ -62,10 +62,19 @@ pub fn read(
         length: AHEAD_BYTES,
         ..request
     };
+    let mut result = 0;
     scheduled(call, &known, &request, || {
         file::read_ahead(descriptor, request.offset, AHEAD_BYTES);
-        do_it()
-    })
+        result = do_it();
+        if result <= 0 {
+            return result;
+        }
+        // So much the device has read.
+        let size = file::stat(descriptor).map_or(0, |stat| stat.size);
+        let left = size.saturating_sub(request.offset);
+        result.max(left.min(AHEAD_BYTES as u64) as ssize_t)
+    });
+    result
 }
 
 /// A read that may be one of a page that was read ahead.
@@ -154,7 +163,8 @@ pub fn changing<T>(
     result
 }
 
-/// A write. Into the page cache it passes: what matters is what writes it back.
+/// A write. Into the page cache it passes: what matters is what writes it back
+/// ([`pacing`]).
 pub fn write(
     call: Call,
     descriptor: c_int,
@@ -163,10 +173,16 @@ pub fn write(
     do_it: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     changing(descriptor, offset, length, || {
-        let is_known = |known: &Known| known.direct || known.durable;
-        let Some(known) = known(call, descriptor).filter(is_known) else {
+        let Some(known) = known(call, descriptor) else {
             return do_it();
         };
+        if !known.direct && !known.durable {
+            let result = do_it();
+            return match usize::try_from(result) {
+                Ok(count) if count > 0 => pacing::wrote(call, descriptor, &known, offset, count),
+                _ => result,
+            };
+        }
         let Some(request) = request(KIND_WRITE, descriptor, offset, length) else {
             return do_it();
         };
@@ -187,7 +203,7 @@ pub fn sync(call: Call, descriptor: c_int, do_it: impl FnOnce() -> c_int) -> c_i
         asynchronous: false,
         level_min: 0,
     };
-    let failed = write_back_all(call, descriptor, &known);
+    let failed = pacing::write_back_all(call, descriptor, &known);
     let result = scheduled(call, &known, &request, || do_it() as ssize_t) as c_int;
     match failed {
         Some(error) if result == 0 => fail(error),
@@ -195,81 +211,22 @@ pub fn sync(call: Call, descriptor: c_int, do_it: impl FnOnce() -> c_int) -> c_i
     }
 }
 
-/// The write-back of a range, which the program asks for.
-pub fn write_back(
-    call: Call,
-    descriptor: c_int,
-    offset: i64,
-    length: i64,
-    do_it: impl FnOnce() -> c_int,
-) -> c_int {
-    let Some(known) = known(call, descriptor).filter(|known| !known.direct) else {
-        return do_it();
-    };
-    // A length of 0 is all that follows: too much for one request.
-    let length = usize::try_from(length).unwrap_or(0);
-    let Some(request) = request(KIND_WRITE, descriptor, Some(offset), length) else {
-        return do_it();
-    };
-    let mut error = 0;
-    let result = scheduled(call, &known, &request, || {
-        let result = do_it() as ssize_t;
-        if result == 0 {
-            // The place is given back when the disk has it.
-            error = file::write_back(descriptor, request.offset, length as u64);
-        }
-        result
-    }) as c_int;
-    // The kernel tells an error once, and it was told here.
-    if error < 0 { fail(error) } else { result }
-}
-
-/// Writes back what changed, in requests of its own. Gives the error that the kernel
-/// told: it does not tell it again.
-fn write_back_all(call: Call, descriptor: c_int, known: &Known) -> Option<isize> {
-    let client = client::current()?;
-    if known.direct || !ticket::is_paced(client, known) {
-        return None;
-    }
-    let size = file::stat(descriptor)?.size;
-    let mut failed = None;
-    let mut offset = 0;
-    while offset < size {
-        let length = (size - offset).min(PIECE_BYTES);
-        if residency::dirty_pages(descriptor, offset, length) != Some(0) {
-            let request = Request {
-                kind: KIND_WRITE,
-                offset,
-                length: length as usize,
-                asynchronous: false,
-                level_min: 0,
-            };
-            let result = scheduled(call, known, &request, || {
-                file::write_back(descriptor, offset, length)
-            });
-            failed = failed.or((result < 0).then_some(result));
-        }
-        offset += length;
-    }
-    failed
-}
-
 /// As a system call that failed with minus this error's number.
-fn fail(error: isize) -> c_int {
+pub fn fail(error: isize) -> c_int {
     // SAFETY: the calling thread's own.
     unsafe { *libc::__errno_location() = -error as c_int };
     -1
 }
 
 /// The file, if its requests are scheduled; counts the call.
-fn known(call: Call, descriptor: c_int) -> Option<Known> {
+pub fn known(call: Call, descriptor: c_int) -> Option<Known> {
     let client = client::current()?;
     client.memory.header.count_call(call as usize);
     descriptor::find(client.memory, descriptor)
 }
 
 /// `None` for what is no transfer: the call itself says what is wrong.
-fn request(kind: u8, descriptor: c_int, offset: Option<i64>, length: usize) -> Option<Request> {
+pub fn request(kind: u8, descriptor: c_int, offset: Option<i64>, length: usize) -> Option<Request> {
     let offset = match offset {
         Some(offset) => u64::try_from(offset).ok()?,
         None => file::position(descriptor),
@@ -287,7 +244,7 @@ fn request(kind: u8, descriptor: c_int, offset: Option<i64>, length: usize) -> O
 /// `errno`, or minus an error's number. No
 /// cancellation comes between: a place that was lost would stay taken. One that is
 /// pending comes before, as it would in the call itself.
-fn scheduled(
+pub fn scheduled(
     call: Call,
     known: &Known,
     request: &Request,

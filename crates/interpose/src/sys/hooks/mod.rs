@@ -9,6 +9,7 @@ mod around;
 mod change;
 mod control;
 mod network;
+mod pacing;
 mod pieces;
 mod process;
 mod read;

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use libc::off_t;
 
-use super::around;
+use super::{around, pacing};
 use crate::sys::real;
 use iolane_protocol::Call;
 
@@ -44,5 +44,5 @@ pub unsafe extern "C-unwind" fn sync_file_range(
     if flags & libc::SYNC_FILE_RANGE_WRITE == 0 {
         return do_it();
     }
-    around::write_back(Call::SyncFileRange, fd, offset, length, do_it)
+    pacing::write_back(Call::SyncFileRange, fd, offset, length, do_it)
 }
