@@ -1,7 +1,8 @@
 //! `iolane demo`: what priorities gain for a table, on this machine's disk and on a cloud
 //! volume, in a minute and a half and in plain words.
 //!
-//! It measures nothing itself: it is three runs of [`bench store`](store) on a table on the
+//! First, where MariaDB is installed, a scratch server ([`server`]). For the rest it measures
+//! nothing itself: it is three runs of [`bench store`](store) on a table on the
 //! disk, and three on one on a modelled volume in the memory of this process, with
 //! transactions at one rate each, shown together. Where a quota of the processors' time stops
 //! the machine, its figures would be those of the quota: then all is measured on one
@@ -9,12 +10,13 @@
 
 mod compare;
 mod render;
+mod server;
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::args::choices::IoMode;
+use crate::args::choices::{DemoServer, IoMode};
 use crate::args::common::OutputArgs;
 use crate::args::demo::DemoArgs;
 use crate::args::store_bench::{Beside, LoadOrder, StoreBenchArgs, StorePolicy};
@@ -31,6 +33,7 @@ use crate::target::{Target, TargetRequest};
 
 pub use compare::{Case, settings};
 use compare::{Stops, alone, measured};
+pub use server::ServerOutcome;
 
 /// Of the most transactions per second without anything beside them: as busy
 /// as a database usually is, and so that a processor is left for the rest.
@@ -72,6 +75,8 @@ pub struct DemoOptions {
     pub store: StoreBenchOptions,
     /// On the modelled volume.
     pub volume: StoreBenchOptions,
+    /// Which database server is shown, too.
+    pub server: DemoServer,
     #[serde(skip)]
     report: Option<PathBuf>,
 }
@@ -90,6 +95,8 @@ pub struct DemoOutcome {
     /// several worked.
     pub only_processor: Option<usize>,
     pub volume: VolumeOutcome,
+    /// A database server that is installed, if one was shown.
+    pub server: Option<ServerOutcome>,
     /// In words. For programs it is in the environment.
     #[serde(skip)]
     pub disk: String,
@@ -116,7 +123,7 @@ pub struct Demo;
 
 impl Bench for Demo {
     const NAME: &'static str = "demo";
-    const ABOUT: &'static str = "Show in 90 seconds what priorities gain for transactions, on your disk and on a cloud volume";
+    const ABOUT: &'static str = "Show in 90 seconds what priorities gain: for MariaDB where it is installed, for transactions on your disk and on a cloud volume";
     const SCHEMA: &'static str = "iolane.demo/2";
     type Arguments = DemoArgs;
     type Options = DemoOptions;
@@ -162,6 +169,11 @@ impl Bench for Demo {
         Ok(DemoOptions {
             store,
             volume,
+            // Its installation alone takes longer than a quick demo.
+            server: match arguments.quick {
+                true => DemoServer::None,
+                false => arguments.server,
+            },
             report: arguments.output.report,
         })
     }
@@ -181,6 +193,10 @@ pub fn measure(
     session: &Session,
 ) -> Result<DemoOutcome, Failure> {
     let gathering = session.gathering();
+    let server = match options.server {
+        DemoServer::Auto => on_server(options, target, session)?,
+        DemoServer::None => None,
+    };
     let table = store::loaded(&options.store, target, &gathering)?;
     let mut only = None;
     let mut stops = match allowed_processors().len() {
@@ -206,6 +222,7 @@ pub fn measure(
         runs: own.runs,
         only_processor: only.as_ref().map(OnOne::processor),
         volume,
+        server,
         disturbed: told(&gathering, session),
         disk: disk_name(target, session),
         report: options.report.clone(),
@@ -225,6 +242,17 @@ fn told(gathering: &Session, session: &Session) -> bool {
         session.warn(warning.message.clone());
     }
     !gathered.is_empty()
+}
+
+fn on_server(
+    options: &DemoOptions,
+    target: Option<&Target>,
+    session: &Session,
+) -> Result<Option<ServerOutcome>, Failure> {
+    let course = &options.store.course;
+    let [runtime, warm_up] =
+        [course.runtime_ns, course.warm_up_ns].map(std::time::Duration::from_nanos);
+    server::measure(runtime, warm_up, target, session)
 }
 
 struct OnDisk {

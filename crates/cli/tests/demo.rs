@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const SHORT: &str = "demo --size 4M --runtime 200ms --warm-up 50ms";
+const SHORT: &str = "demo --server none --size 4M --runtime 200ms --warm-up 50ms";
 /// Where the machine stalls for as long as a run, nothing is measured.
 const RUNTIMES_MS: [u64; 3] = [200, 2000, 20_000];
 const WAIT_MAX: Duration = Duration::from_secs(120);
@@ -64,7 +64,7 @@ fn json_has_the_three_runs_on_each_disk() {
     let directory = disk();
     let document = |runtime_ms: u64| -> Value {
         let line = format!(
-            "demo --size 4M --runtime {runtime_ms}ms --warm-up 50ms --output-format json \
+            "demo --server none --size 4M --runtime {runtime_ms}ms --warm-up 50ms --output-format json \
              --report plots.html"
         );
         let text = successful(iolane(directory.path(), &line).output().unwrap());
@@ -104,11 +104,14 @@ fn json_has_the_three_runs_on_each_disk() {
 #[test]
 fn ctrl_c_leaves_nothing() {
     let directory = disk();
-    let mut child = iolane(directory.path(), "demo --size 4M --runtime 60s")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = iolane(
+        directory.path(),
+        "demo --server none --size 4M --runtime 60s",
+    )
+    .stdout(Stdio::null())
+    .stderr(Stdio::null())
+    .spawn()
+    .unwrap();
     // The store's directory is there: the run is under way.
     let start = Instant::now();
     while names(directory.path()).is_empty() && start.elapsed() < WAIT_MAX {
@@ -121,4 +124,73 @@ fn ctrl_c_leaves_nothing() {
     let ended = child.wait().unwrap();
     assert_eq!(ended.code(), Some(3));
     assert_eq!(names(directory.path()), [""; 0]);
+}
+
+fn is_installed() -> bool {
+    ["/usr/sbin/mariadbd", "/usr/bin/mariadb-install-db"]
+        .iter()
+        .all(|file| Path::new(file).exists())
+}
+
+/// Processes that have the directory's name in their command line.
+fn processes_of(directory: &Path) -> usize {
+    let name = directory.to_str().unwrap();
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .filter(|line| String::from_utf8_lossy(line).contains(name))
+        .count()
+}
+
+#[test]
+fn an_installed_server_is_shown_first_and_leaves_nothing() {
+    if !is_installed() {
+        iolane_testing::skipped("mariadb-server is not installed");
+        return;
+    }
+    let directory = disk();
+    let line = "demo --size 4M --runtime 300ms --warm-up 50ms --output-format json";
+    let text = successful(iolane(directory.path(), line).output().unwrap());
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let server = &document["server"];
+    assert!(server["server"].as_str().unwrap().starts_with("MariaDB "));
+    let runs = server["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 3);
+    assert!(
+        runs.iter()
+            .all(|run| run["statements"].as_u64().unwrap() > 0)
+    );
+    let took = |run: &Value| run["p50_ns"].as_u64().unwrap() <= run["p99_ns"].as_u64().unwrap();
+    assert!(runs.iter().all(took), "{server}");
+    assert!(runs[0]["mean_ns"].as_u64().unwrap() > 1000, "{server}");
+    assert_eq!(runs[0]["dumped_bytes"], 0);
+    assert!(runs[1]["dumped_bytes"].as_u64().unwrap() > 0, "{server}");
+    assert_eq!(names(directory.path()), ["iolane-demo.html"]);
+    assert_eq!(processes_of(directory.path()), 0);
+}
+
+#[test]
+fn ctrl_c_ends_the_server() {
+    if !is_installed() {
+        iolane_testing::skipped("mariadb-server is not installed");
+        return;
+    }
+    let directory = disk();
+    let mut child = iolane(directory.path(), "demo --runtime 60s")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    let begun = |wanted| processes_of(directory.path()) >= wanted;
+    while !begun(1) && start.elapsed() < WAIT_MAX {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -INT {}", child.id())])
+        .status();
+    assert!(kill.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert_eq!(names(directory.path()), [""; 0]);
+    assert_eq!(processes_of(directory.path()), 0);
 }

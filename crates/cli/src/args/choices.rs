@@ -49,6 +49,16 @@ pub enum Backend {
     Threads,
 }
 
+/// The database server of the demo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DemoServer {
+    /// MariaDB where it is installed
+    Auto,
+    /// None: the embedded store alone
+    None,
+}
+
 /// iolane's scheduling policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -4,21 +4,21 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::choices::Backend;
+use super::choices::{Backend, DemoServer};
 use super::common::{CourseArgs, OutputArgs};
 use super::store_bench::table_size;
 
 #[derive(Clone, Debug, Args)]
 #[command(
-    mut_arg("runtime", |runtime| runtime.default_value("8s")),
-    mut_arg("warm_up", |warm_up| warm_up.default_value("2s")),
+    mut_arg("runtime", |runtime| runtime.default_value("5s")),
+    mut_arg("warm_up", |warm_up| warm_up.default_value("1s")),
     mut_arg("report", |report| report.default_value("iolane-demo.html"))
 )]
 pub struct DemoArgs {
     /// Directory for the store, on the disk to measure; the store is removed at the end [default: the current one]
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub directory: Option<PathBuf>,
-    /// Short runs on small tables, about 20 seconds in all: shows that it works, not what it gains
+    /// Short runs on small tables, about 20 seconds in all: no server: shows that it works, not what it gains
     #[arg(long, conflicts_with_all = ["size", "runtime", "warm_up"])]
     pub quick: bool,
     /// Approximate size of each table, at least 1 MiB; the buffer pool is an eighth of it, at least 2 MiB
@@ -26,6 +26,17 @@ pub struct DemoArgs {
     /// The table on the modelled volume, its log and a backup of it are kept in memory.
     #[arg(long, value_name = "SIZE", default_value = "128m", value_parser = table_size, help_heading = "Target")]
     pub size: u64,
+    /// Whether MariaDB is shown first where it is installed: a scratch server, removed at the end
+    ///
+    /// As root, its files lie on the modelled volume, otherwise on the disk to measure.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        value_name = "SERVER",
+        help_heading = "Target"
+    )]
+    pub server: DemoServer,
     /// What carries requests to the kernel
     #[arg(long, value_enum, default_value = "auto", value_name = "BACKEND")]
     pub backend: Backend,

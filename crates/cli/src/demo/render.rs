@@ -1,6 +1,6 @@
 //! The demo for who runs a database: no term that needs a glossary.
 
-use super::{Case, DemoOutcome};
+use super::{Case, DemoOutcome, server};
 use crate::bench::store::{StoreRun, TableFacts, latency_over_time};
 use crate::output::html::Section;
 use crate::output::text::{Style, Table, bars, wrapped};
@@ -47,7 +47,10 @@ fn parts(outcome: &DemoOutcome) -> [Part<'_>; 2] {
 }
 
 pub fn text(outcome: &DemoOutcome, style: Style) -> String {
-    let mut text = String::new();
+    let mut text = outcome
+        .server
+        .as_ref()
+        .map_or_else(String::new, |server| server::text(server, style));
     for part in parts(outcome) {
         let values: Vec<_> = part
             .cases()
@@ -69,7 +72,8 @@ pub fn text(outcome: &DemoOutcome, style: Style) -> String {
 
 pub fn html(outcome: &DemoOutcome) -> Vec<Section> {
     let parts = parts(outcome);
-    let mut sections: Vec<Section> = parts.iter().map(Part::section).collect();
+    let server = outcome.server.iter().map(server::section);
+    let mut sections: Vec<Section> = server.chain(parts.iter().map(Part::section)).collect();
     let mut figures = Section::new("All figures").text(explanation(outcome));
     for part in &parts {
         figures = figures

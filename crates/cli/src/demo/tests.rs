@@ -17,6 +17,7 @@ fn outcome() -> DemoOutcome {
             rate_per_second: VOLUME_RATE_PER_SECOND,
             runs,
         },
+        server: None,
         disk: "vda (50 GiB)".to_owned(),
         disturbed: false,
         report: Some("plots.html".into()),
