@@ -13,6 +13,11 @@ pub const GATE_ALL: u32 = 5;
 /// request it asks all the same.
 const URGENT_RECENT_NS: u64 = 200_000_000;
 
+/// The lowest level: scans, backups.
+const LEVEL_BACKGROUND: u8 = 4;
+/// So long after its latest request it counts as going on.
+const BACKGROUND_RECENT_NS: u64 = 1_000_000_000;
+
 /// What is known of a device number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -40,6 +45,7 @@ pub struct DeviceEntry {
     /// request ends.
     attentive: AtomicU32,
     last_urgent_ns: AtomicU64,
+    last_background_ns: AtomicU64,
 }
 
 impl DeviceEntry {
@@ -100,6 +106,8 @@ impl DeviceEntry {
     pub fn admits(&self, level: u8, now_ns: u64) -> bool {
         if u32::from(level) < GATE_URGENT {
             self.last_urgent_ns.store(now_ns, Ordering::Relaxed);
+        } else if level == LEVEL_BACKGROUND {
+            self.last_background_ns.store(now_ns, Ordering::Relaxed);
         }
         if u32::from(level) >= self.gate() {
             return false;
@@ -111,6 +119,12 @@ impl DeviceEntry {
     pub fn urgent_lately(&self, now_ns: u64) -> bool {
         let last_ns = self.last_urgent_ns.load(Ordering::Relaxed);
         last_ns != 0 && now_ns < last_ns.saturating_add(URGENT_RECENT_NS)
+    }
+
+    /// Whether a scan or a backup goes on.
+    pub fn background_lately(&self, now_ns: u64) -> bool {
+        let last_ns = self.last_background_ns.load(Ordering::Relaxed);
+        last_ns != 0 && now_ns < last_ns.saturating_add(BACKGROUND_RECENT_NS)
     }
 }
 
@@ -126,6 +140,7 @@ mod tests {
             gate: AtomicU32::new(0),
             attentive: AtomicU32::new(0),
             last_urgent_ns: AtomicU64::new(0),
+            last_background_ns: AtomicU64::new(0),
         }
     }
 
@@ -135,7 +150,9 @@ mod tests {
         assert!(!entry.admits(0, 1));
         entry.set_gate(GATE_ALL, false);
         assert!(!entry.admits(4, 2), "a log write was there a moment ago");
+        assert!(entry.background_lately(3));
         assert!(entry.admits(4, 1 + URGENT_RECENT_NS));
+        assert!(!entry.background_lately(1 + URGENT_RECENT_NS + BACKGROUND_RECENT_NS));
         entry.set_gate(GATE_URGENT, true);
         assert!(entry.admits(1, 1 << 40));
         assert!(!entry.admits(2, 1 << 50));

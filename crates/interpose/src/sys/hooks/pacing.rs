@@ -6,11 +6,11 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iolane_protocol::sys::clock;
-use iolane_protocol::{Call, KIND_WRITE};
+use iolane_protocol::{Call, DEVICES_MAX, DeviceEntry, KIND_WRITE};
 use libc::ssize_t;
 
 use super::around::{fail, known, request, scheduled};
-use crate::client;
+use crate::client::{self, Client};
 use crate::descriptor::{self, Known};
 use crate::sys::{file, residency};
 use crate::thread;
@@ -55,7 +55,8 @@ pub fn write_back(
 
 /// Bytes went into the page cache. They are written back when the next ones do not follow them,
 /// or when they are many. A thread that goes on reading and writing waits for leave and for the
-/// disk; a query does not. `count`, or -1 if an error of the write-back was told here.
+/// disk. A query does not, and only while a scan or a backup goes on: otherwise the kernel does it,
+/// and what is written twice in half a minute goes to the disk once. `count`, or -1 if an error of the write-back was told here.
 pub fn wrote(
     call: Call,
     descriptor: c_int,
@@ -64,9 +65,9 @@ pub fn wrote(
     count: usize,
 ) -> ssize_t {
     let paced = || client::current().filter(|&client| ticket::is_paced(client, known));
-    if ASKS_ITSELF.load(Ordering::Relaxed) || paced().is_none() {
+    let Some(client) = paced().filter(|_| !ASKS_ITSELF.load(Ordering::Relaxed)) else {
         return count as ssize_t;
-    }
+    };
     let end = match offset.and_then(|offset| u64::try_from(offset).ok()) {
         Some(offset) => offset + count as u64,
         None => file::position(descriptor),
@@ -74,10 +75,13 @@ pub fn wrote(
     let from = end.saturating_sub(count as u64);
     if let Some((from, length)) = descriptor::gather(descriptor, from, end, PIECE_BYTES) {
         let now_ns = clock::now_ns();
-        if !thread::reads_on(now_ns) {
+        if thread::reads_on(now_ns) {
+            let result = write_back_with_leave(call, descriptor, known, from, length);
+            if result < 0 {
+                return fail(result) as ssize_t;
+            }
+        } else if leader(client, known).background_lately(now_ns) {
             file::begin_write_back(descriptor, from, length);
-        } else if let error @ ..0 = write_back_with_leave(call, descriptor, known, from, length) {
-            return fail(error) as ssize_t;
         }
         thread::has_read(length as u32, now_ns);
     }
@@ -101,6 +105,12 @@ pub fn write_back_all(call: Call, descriptor: c_int, known: &Known) -> Option<is
         from = offset + length;
     }
     failed
+}
+
+/// The entry whose gate counts.
+fn leader(client: Client, known: &Known) -> &'static DeviceEntry {
+    let devices = &client.memory.devices;
+    &devices[devices[usize::from(known.device) % DEVICES_MAX].leader() % DEVICES_MAX]
 }
 
 /// Waits for leave and for the disk. Minus an error's number on failure.
