@@ -16,6 +16,8 @@ needs "postgresql and postgresql-contrib" "$PROGRAMS/pgbench" "$PROGRAMS/pg_dump
 readonly AS_USER=(setpriv --reuid=postgres --regid=postgres --clear-groups)
 
 server=
+# Whether a server finds in memory what one before has left there.
+KEEPS_PAGE_CACHE=${KEEPS_PAGE_CACHE:-}
 CLIENT=("$PROGRAMS/psql" --no-psqlrc -qAt -U postgres -h "$folder" -p "$PORT" -d postgres -c)
 ask() { "${CLIENT[@]}" "$1"; }
 
@@ -29,7 +31,7 @@ install_server() {
 
 # start_server WRAPPER...
 start_server() {
-    [ -n "$server" ] || empty_page_cache
+    [ -n "$KEEPS_PAGE_CACHE" ] || empty_page_cache
     (
         enter_groups
         exec "$@" "${AS_USER[@]}" "$PROGRAMS/postgres" -D "$folder/mounted/data" -k "$folder" -p "$PORT" \
