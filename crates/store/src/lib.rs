@@ -79,8 +79,8 @@ pub use table_statistics::{IndexStatistics, TableStatistics};
 pub use torn::{TornPages, TornProtection};
 pub use tree::Direction;
 pub use txn::{
-    Durability, Error, Isolation, LockError, LockMode, LockedRows, RowChange, Rows, Savepoint,
-    Transaction, TransactionOptions, WhenLocked, XID_BYTES_MAX,
+    Cursor, Durability, Error, Isolation, LockError, LockMode, LockedRows, RowChange, Rows,
+    Savepoint, Transaction, TransactionOptions, WhenLocked, XID_BYTES_MAX,
 };
 pub use waits::WaitStatistics;
 

@@ -5,14 +5,16 @@
 //! others between them.
 
 use super::locks::{LockError, LockMode};
+use super::range::set_bytes;
 use super::{Error, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::page_store::PageStore;
-use crate::stream::{LeafAhead, in_range};
+use crate::policy::Role;
+use crate::stream::{BEGIN_EXTENTS, LeafAhead, in_range};
 use crate::table::Table;
 use crate::tree::{Cursor, Direction};
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,15 +33,22 @@ pub enum WhenLocked {
 /// The rows of a range, each locked when it comes.
 pub struct LockedRows<'t, 's, B: Backing = PageStore> {
     transaction: &'t mut Transaction<'s, B>,
-    table: Arc<Table>,
+    walk: LockedWalk<'s, B>,
+}
+
+/// How far a range has been locked, without the transaction that locks it.
+pub(super) struct LockedWalk<'s, B: Backing> {
+    pub(super) table: Arc<Table>,
     /// Position of the index whose entries it goes by; `None`: the rows themselves.
-    index: Option<usize>,
+    pub(super) index: Option<usize>,
     cursor: Cursor,
     /// Reads the rows ahead where it goes by them.
     ahead: Option<LeafAhead<'s, B>>,
     mode: LockMode,
     when: WhenLocked,
     has_failed: bool,
+    /// The key or entry of the last row that came.
+    pub(super) last: Vec<u8>,
 }
 
 impl<'s, B: Backing> Transaction<'s, B> {
@@ -76,18 +85,22 @@ impl<'s, B: Backing> Transaction<'s, B> {
         mode: LockMode,
         when: WhenLocked,
     ) -> Result<LockedRows<'t, 's, B>, Error> {
-        let (table, cursor, ahead) = self.begin_range(table, &bounds, direction)?;
-        self.look();
+        let walk = self.locked_walk(table, &bounds, direction, (mode, when))?;
         Ok(LockedRows {
             transaction: self,
-            table,
-            index: None,
-            cursor,
-            ahead: Some(ahead),
-            mode,
-            when,
-            has_failed: false,
+            walk,
         })
+    }
+
+    pub(super) fn locked_walk(
+        &mut self,
+        table: &str,
+        bounds: &impl RangeBounds<[Value]>,
+        direction: Direction,
+        how: (LockMode, WhenLocked),
+    ) -> Result<LockedWalk<'s, B>, Error> {
+        let (table, cursor, ahead) = self.begin_range(table, bounds, direction)?;
+        Ok(LockedWalk::new(table, None, cursor, Some(ahead), how))
     }
 
     /// The same in the order of a secondary index, and with bounds of its columns.
@@ -103,18 +116,44 @@ impl<'s, B: Backing> Transaction<'s, B> {
         mode: LockMode,
         when: WhenLocked,
     ) -> Result<LockedRows<'t, 's, B>, Error> {
-        let (table, position, cursor) = self.begin_range_by(table, index, &bounds, direction)?;
-        self.look();
+        let walk = self.locked_walk_by(table, index, &bounds, direction, (mode, when))?;
         Ok(LockedRows {
             transaction: self,
-            table,
-            index: Some(position),
-            cursor,
-            ahead: None,
-            mode,
-            when,
-            has_failed: false,
+            walk,
         })
+    }
+
+    pub(super) fn locked_walk_by(
+        &mut self,
+        table: &str,
+        index: &str,
+        bounds: &impl RangeBounds<[Value]>,
+        direction: Direction,
+        how: (LockMode, WhenLocked),
+    ) -> Result<LockedWalk<'s, B>, Error> {
+        let (table, position, cursor) = self.begin_range_by(table, index, bounds, direction)?;
+        Ok(LockedWalk::new(table, Some(position), cursor, None, how))
+    }
+
+    /// A walk over what lies between two encoded keys, or entries of an index.
+    pub(super) fn locked_walk_within(
+        &self,
+        table: Arc<Table>,
+        index: Option<usize>,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        how: (LockMode, WhenLocked),
+    ) -> LockedWalk<'s, B> {
+        let (tree, ahead) = match index {
+            Some(position) => (&table.indexes[position].tree, None),
+            None => {
+                let backing = &self.system.backing;
+                let ahead = LeafAhead::new(backing, self.ahead_as(Role::Scan), BEGIN_EXTENTS);
+                (&table.rows, Some(ahead))
+            }
+        };
+        let cursor = tree.cursor(lower, upper, direction);
+        LockedWalk::new(table, index, cursor, ahead, how)
     }
 
     fn lock_and_read(
@@ -146,10 +185,33 @@ impl<'s, B: Backing> Transaction<'s, B> {
     }
 }
 
-impl<B: Backing> LockedRows<'_, '_, B> {
-    fn advance(&mut self) -> Result<Option<Row>, Error> {
-        let backing = &self.transaction.system.backing;
-        let _acting = self.transaction.acting();
+impl<'s, B: Backing> LockedWalk<'s, B> {
+    fn new(
+        table: Arc<Table>,
+        index: Option<usize>,
+        cursor: Cursor,
+        ahead: Option<LeafAhead<'s, B>>,
+        (mode, when): (LockMode, WhenLocked),
+    ) -> LockedWalk<'s, B> {
+        LockedWalk {
+            table,
+            index,
+            cursor,
+            ahead,
+            mode,
+            when,
+            has_failed: false,
+            last: Vec::new(),
+        }
+    }
+
+    pub(super) fn how(&self) -> (LockMode, WhenLocked) {
+        (self.mode, self.when)
+    }
+
+    fn advance(&mut self, transaction: &mut Transaction<'s, B>) -> Result<Option<Row>, Error> {
+        let backing = &transaction.system.backing;
+        let _acting = transaction.acting();
         loop {
             let next = {
                 let _range = in_range();
@@ -161,19 +223,15 @@ impl<B: Backing> LockedRows<'_, '_, B> {
             let Some((entry, _)) = next else {
                 return Ok(None);
             };
-            let (columns, key) = match self.index {
-                None => (None, entry.to_vec()),
-                Some(index) => {
-                    let at = self.table.split_entry(&self.table.indexes[index], entry)?;
-                    (Some(entry[..at].to_vec()), entry[at..].to_vec())
-                }
+            set_bytes(&mut self.last, entry);
+            let key_at = match self.index {
+                None => 0,
+                Some(index) => self.table.split_entry(&self.table.indexes[index], entry)?,
             };
-            let (mode, when) = (self.mode, self.when);
-            let row = self
-                .transaction
-                .lock_and_read(&self.table, &key, mode, when)?;
+            let (columns, key) = self.last.split_at(key_at);
+            let row = transaction.lock_and_read(&self.table, key, self.mode, self.when)?;
             let Some(row) = row else { continue };
-            if let (Some(index), Some(columns)) = (self.index, columns) {
+            if let Some(index) = self.index {
                 // The entry may be of another version.
                 let index = &self.table.indexes[index];
                 if self.table.index_key(index, &row)? != columns {
@@ -183,6 +241,19 @@ impl<B: Backing> LockedRows<'_, '_, B> {
             return Ok(Some(row));
         }
     }
+
+    /// The next row. After an error there are none.
+    pub(super) fn next(
+        &mut self,
+        transaction: &mut Transaction<'s, B>,
+    ) -> Option<Result<Row, Error>> {
+        if self.has_failed {
+            return None;
+        }
+        let row = self.advance(transaction).transpose();
+        self.has_failed = matches!(row, Some(Err(_)));
+        row
+    }
 }
 
 impl<B: Backing> Iterator for LockedRows<'_, '_, B> {
@@ -190,11 +261,6 @@ impl<B: Backing> Iterator for LockedRows<'_, '_, B> {
 
     /// The next row. After an error there are none.
     fn next(&mut self) -> Option<Result<Row, Error>> {
-        if self.has_failed {
-            return None;
-        }
-        let row = self.advance().transpose();
-        self.has_failed = matches!(row, Some(Err(_)));
-        row
+        self.walk.next(self.transaction)
     }
 }

@@ -18,6 +18,7 @@
 //! | `views` | who sees what: numbers, views |
 //! | `version`, `change` | a version's bytes; how one replaces another |
 //! | `read`, `range` | rows, and ranges of rows, as a view sees them |
+//! | `cursor` | ranges that leave their transaction free between two rows |
 //! | `write`, `change_range` | insert, update, delete; the rows of a range |
 //! | `many` | rows whose keys are known beforehand |
 //! | `secondary` | entries of secondary indexes |
@@ -28,6 +29,7 @@
 
 mod change;
 mod change_range;
+mod cursor;
 mod error;
 mod lag;
 mod locking;
@@ -47,6 +49,7 @@ mod views;
 mod write;
 
 pub use change_range::RowChange;
+pub use cursor::Cursor;
 pub use error::Error;
 pub use locking::{LockedRows, WhenLocked};
 pub use locks::{LockError, LockMode};

@@ -16,11 +16,18 @@ use std::sync::Arc;
 /// when they are dropped.
 pub struct Rows<'t, 's, B: Backing = PageStore> {
     transaction: &'t Transaction<'s, B>,
-    table: Arc<Table>,
+    walk: Walk<'s, B>,
+}
+
+/// How far a range has been read, without the transaction that reads it.
+pub(super) struct Walk<'s, B: Backing> {
+    pub(super) table: Arc<Table>,
     way: Way<'s, B>,
     failed: Option<Failed>,
     /// What is being read.
     reading: Failed,
+    /// The key or entry of the last row that came.
+    pub(super) last: Vec<u8>,
 }
 
 /// What could not be read.
@@ -55,8 +62,8 @@ impl<'s, B: Backing> Transaction<'s, B> {
         bounds: impl RangeBounds<[Value]>,
         direction: Direction,
     ) -> Result<Rows<'t, 's, B>, Error> {
-        let (table, cursor, ahead) = self.begin_range(table, &bounds, direction)?;
-        Ok(self.rows(table, Way::Rows(Box::new((cursor, ahead)))))
+        let walk = self.walk(table, &bounds, direction)?;
+        Ok(self.rows(walk))
     }
 
     /// A table, a cursor over its rows in `bounds`, and what reads ahead of it.
@@ -100,29 +107,8 @@ impl<'s, B: Backing> Transaction<'s, B> {
         bounds: impl RangeBounds<[Value]>,
         direction: Direction,
     ) -> Result<Rows<'t, 's, B>, Error> {
-        let (table, position, cursor) = self.begin_range_by(table, index, &bounds, direction)?;
-        let backing = &self.system.backing;
-        let role = self.ahead_as(Role::Index);
-        let entries = EntryRows::new(backing, Arc::clone(&table), position, cursor, role);
-        Ok(self.rows(table, Way::Entries(position, Box::new(entries))))
-    }
-
-    /// A table, the position of an index, and a cursor over its entries in `bounds`.
-    pub(super) fn begin_range_by(
-        &mut self,
-        table: &str,
-        index: &str,
-        bounds: &impl RangeBounds<[Value]>,
-        direction: Direction,
-    ) -> Result<(Arc<Table>, usize, Cursor), Error> {
-        self.check_open()?;
-        let table = self.table(table)?;
-        let position = table.position_of_index(index)?;
-        let secondary = &table.indexes[position];
-        let (lower, upper) = encode_bounds(&table, index, &secondary.columns, bounds)?;
-        let (lower, upper) = (as_slice(&lower), as_slice(&upper));
-        let cursor = secondary.tree.cursor(lower, upper, direction);
-        Ok((table, position, cursor))
+        let walk = self.walk_by(table, index, &bounds, direction)?;
+        Ok(self.rows(walk))
     }
 
     /// The rows of a table whose keys begin with these values, the last of which, a
@@ -156,15 +142,77 @@ impl<'s, B: Backing> Transaction<'s, B> {
         self.range_by(table, index, bounds.as_bounds(), direction)
     }
 
-    fn rows<'t>(&'t mut self, table: Arc<Table>, way: Way<'s, B>) -> Rows<'t, 's, B> {
+    fn rows<'t>(&'t mut self, walk: Walk<'s, B>) -> Rows<'t, 's, B> {
         self.look();
         Rows {
             transaction: self,
-            table,
-            way,
-            failed: None,
-            reading: Failed::Page,
+            walk,
         }
+    }
+
+    /// A walk over the rows with keys in `bounds`.
+    pub(super) fn walk(
+        &mut self,
+        table: &str,
+        bounds: &impl RangeBounds<[Value]>,
+        direction: Direction,
+    ) -> Result<Walk<'s, B>, Error> {
+        let (table, cursor, ahead) = self.begin_range(table, bounds, direction)?;
+        Ok(Walk::new(table, Way::Rows(Box::new((cursor, ahead)))))
+    }
+
+    /// The same in the order of a secondary index.
+    pub(super) fn walk_by(
+        &mut self,
+        table: &str,
+        index: &str,
+        bounds: &impl RangeBounds<[Value]>,
+        direction: Direction,
+    ) -> Result<Walk<'s, B>, Error> {
+        let (table, position, cursor) = self.begin_range_by(table, index, bounds, direction)?;
+        Ok(self.walk_entries(table, position, cursor))
+    }
+
+    /// A table, the position of an index, and a cursor over its entries in `bounds`.
+    pub(super) fn begin_range_by(
+        &mut self,
+        table: &str,
+        index: &str,
+        bounds: &impl RangeBounds<[Value]>,
+        direction: Direction,
+    ) -> Result<(Arc<Table>, usize, Cursor), Error> {
+        self.check_open()?;
+        let table = self.table(table)?;
+        let position = table.position_of_index(index)?;
+        let secondary = &table.indexes[position];
+        let (lower, upper) = encode_bounds(&table, index, &secondary.columns, bounds)?;
+        let (lower, upper) = (as_slice(&lower), as_slice(&upper));
+        let cursor = secondary.tree.cursor(lower, upper, direction);
+        Ok((table, position, cursor))
+    }
+
+    fn walk_entries(&self, table: Arc<Table>, position: usize, cursor: Cursor) -> Walk<'s, B> {
+        let (of, role) = (Arc::clone(&table), self.ahead_as(Role::Index));
+        let entries = EntryRows::new(&self.system.backing, of, position, cursor, role);
+        Walk::new(table, Way::Entries(position, Box::new(entries)))
+    }
+
+    /// A walk over what lies between two encoded keys, or entries of an index.
+    pub(super) fn walk_within(
+        &self,
+        table: Arc<Table>,
+        index: Option<usize>,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+    ) -> Walk<'s, B> {
+        if let Some(position) = index {
+            let cursor = table.indexes[position].tree.cursor(lower, upper, direction);
+            return self.walk_entries(table, position, cursor);
+        }
+        let cursor = table.rows.cursor(lower, upper, direction);
+        let role = self.ahead_as(Role::Scan);
+        let ahead = LeafAhead::new(&self.system.backing, role, BEGIN_EXTENTS);
+        Walk::new(table, Way::Rows(Box::new((cursor, ahead))))
     }
 }
 
@@ -218,6 +266,12 @@ fn above_text(text: &str) -> Option<String> {
     None
 }
 
+/// Makes `bytes` a copy of others, in the memory that it has.
+pub(super) fn set_bytes(bytes: &mut Vec<u8>, others: &[u8]) {
+    bytes.clear();
+    bytes.extend_from_slice(others);
+}
+
 pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
@@ -252,9 +306,27 @@ pub(crate) fn encode_bounds(
     Ok((lower, upper))
 }
 
-impl<B: Backing> Rows<'_, '_, B> {
-    fn advance(&mut self) -> Result<Option<Row>, Error> {
-        let (transaction, table) = (self.transaction, &self.table);
+impl<'s, B: Backing> Walk<'s, B> {
+    fn new(table: Arc<Table>, way: Way<'s, B>) -> Walk<'s, B> {
+        Walk {
+            table,
+            way,
+            failed: None,
+            reading: Failed::Page,
+            last: Vec::new(),
+        }
+    }
+
+    /// The index that it goes by.
+    pub(super) fn index(&self) -> Option<usize> {
+        match &self.way {
+            Way::Rows(_) => None,
+            Way::Entries(index, _) => Some(*index),
+        }
+    }
+
+    fn advance(&mut self, transaction: &Transaction<'s, B>) -> Result<Option<Row>, Error> {
+        let table = &self.table;
         let _range = in_range();
         let _acting = transaction.acting();
         match &mut self.way {
@@ -266,6 +338,7 @@ impl<B: Backing> Rows<'_, '_, B> {
                     self.reading = Failed::Row;
                     let row = transaction.seen_of(table, key, value)?;
                     if row.is_some() {
+                        set_bytes(&mut self.last, key);
                         return Ok(row);
                     }
                     self.reading = Failed::Page;
@@ -276,6 +349,7 @@ impl<B: Backing> Rows<'_, '_, B> {
                     let row = transaction.row_of_entry(table, *index, &entry, entries)?;
                     entries.is_through_with(&entry);
                     if row.is_some() {
+                        set_bytes(&mut self.last, &entry.bytes);
                         return Ok(row);
                     }
                 }
@@ -284,6 +358,22 @@ impl<B: Backing> Rows<'_, '_, B> {
         Ok(None)
     }
 
+    /// The next row for a transaction whose view is open. After an error there are
+    /// none, unless it is passed.
+    pub(super) fn next(&mut self, transaction: &Transaction<'s, B>) -> Option<Result<Row, Error>> {
+        if self.failed.is_some() {
+            return None;
+        }
+        let row = self.advance(transaction).transpose();
+        if let Some(Err(error)) = &row {
+            let damaged = error.is_damage();
+            self.failed = Some(if damaged { self.reading } else { Failed::Whole });
+        }
+        row
+    }
+}
+
+impl<B: Backing> Rows<'_, '_, B> {
     /// After an error: goes past what is damaged, so that the iterator has the
     /// rows behind it. Those passed are one row, or all that are below one page
     /// of the table. `false`, and nothing is passed: there was no error, it is
@@ -306,15 +396,15 @@ impl<B: Backing> Rows<'_, '_, B> {
     /// # Ok(()) }
     /// ```
     pub fn pass_damage(&mut self) -> bool {
-        let Way::Rows(rows) = &mut self.way else {
+        let Way::Rows(rows) = &mut self.walk.way else {
             return false;
         };
-        match self.failed {
+        match self.walk.failed {
             None | Some(Failed::Whole) => return false,
             Some(Failed::Row) => {}
             Some(Failed::Page) => rows.0.pass(),
         }
-        self.failed = None;
+        self.walk.failed = None;
         true
     }
 }
@@ -348,14 +438,6 @@ impl<B: Backing> Iterator for Rows<'_, '_, B> {
     /// The next row. After an error there are none, unless it is
     /// [passed](Rows::pass_damage).
     fn next(&mut self) -> Option<Result<Row, Error>> {
-        if self.failed.is_some() {
-            return None;
-        }
-        let row = self.advance().transpose();
-        if let Some(Err(error)) = &row {
-            let damaged = error.is_damage();
-            self.failed = Some(if damaged { self.reading } else { Failed::Whole });
-        }
-        row
+        self.walk.next(self.transaction)
     }
 }

@@ -68,6 +68,18 @@ pub struct TransactionOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(u64);
 
+impl Savepoint {
+    /// Its number, for interfaces that have no such type.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The savepoint of a number; one that is none is found out when it is used.
+    pub const fn of(number: u64) -> Savepoint {
+        Savepoint(number)
+    }
+}
+
 /// Numbers of savepoints, different in all transactions of a program.
 static SAVEPOINTS: AtomicU64 = AtomicU64::new(0);
 
@@ -364,6 +376,19 @@ impl<'s, B: Backing> Transaction<'s, B> {
             self.abandon();
             return Err(error);
         }
+        Ok(())
+    }
+
+    /// Forgets a savepoint and all later ones: a program that makes one for each
+    /// statement gives them back so.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSavepoint`].
+    pub fn release(&mut self, savepoint: Savepoint) -> Result<(), Error> {
+        let mut numbers = self.savepoints.iter();
+        let found = numbers.position(|&(number, _)| number == savepoint.0);
+        self.savepoints
+            .truncate(found.ok_or(Error::UnknownSavepoint)?);
         Ok(())
     }
 

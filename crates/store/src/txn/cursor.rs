@@ -1,0 +1,117 @@
+//! Cursors: ranges that leave their transaction free between two rows.
+
+use super::locking::LockedWalk;
+use super::range::Walk;
+use super::{Error, LockMode, Transaction, WhenLocked};
+use crate::backing::Backing;
+use crate::data::{Row, Value};
+use crate::page_store::PageStore;
+use crate::tree::Direction;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+/// How far a transaction has come in a range: as [`Rows`](super::Rows) and
+/// [`LockedRows`](super::LockedRows), but the transaction can do other things between
+/// two rows, and begin other cursors.
+///
+/// ```
+/// # use iolane_store::data::{ColumnType, TableSchema};
+/// # use iolane_store::{Cursor, Direction, Store, StoreOptions};
+/// # let directory = tempfile::tempdir_in("/var/tmp")?;
+/// # let mut options = StoreOptions::default();
+/// # options.pages.pool_bytes = 16 << 20;
+/// # let store = Store::create(directory.path().join("people"), &options)?;
+/// # let person = TableSchema::new("person").column("id", ColumnType::Integer).primary_key(["id"]);
+/// # store.create_table(&person)?;
+/// let mut transaction = store.begin();
+/// transaction.insert("person", vec![1.into()])?;
+/// transaction.insert("person", vec![2.into()])?;
+/// let mut cursor = transaction.cursor("person", None, .., Direction::Forward, None)?;
+/// while let Some(row) = cursor.next(&mut transaction)? {
+///     transaction.delete("person", &row)?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Cursor<'s, B: Backing = PageStore>(Way<'s, B>);
+
+enum Way<'s, B: Backing> {
+    Seen(Walk<'s, B>),
+    Locked(LockedWalk<'s, B>),
+}
+
+impl<'s, B: Backing> Transaction<'s, B> {
+    /// A cursor over the rows of a table with keys in `bounds`: in the order of the
+    /// primary key, or with `index` in that of a secondary index and with bounds of
+    /// its columns. With `lock` each row is locked when it comes.
+    ///
+    /// # Errors
+    /// As [`range`](Self::range) and [`range_by`](Self::range_by).
+    pub fn cursor(
+        &mut self,
+        table: &str,
+        index: Option<&str>,
+        bounds: impl RangeBounds<[Value]>,
+        direction: Direction,
+        lock: Option<(LockMode, WhenLocked)>,
+    ) -> Result<Cursor<'s, B>, Error> {
+        let way = match (lock, index) {
+            (None, None) => Way::Seen(self.walk(table, &bounds, direction)?),
+            (None, Some(index)) => Way::Seen(self.walk_by(table, index, &bounds, direction)?),
+            (Some(lock), None) => Way::Locked(self.locked_walk(table, &bounds, direction, lock)?),
+            (Some(lock), Some(index)) => {
+                Way::Locked(self.locked_walk_by(table, index, &bounds, direction, lock)?)
+            }
+        };
+        Ok(Cursor(way))
+    }
+}
+
+impl<'s, B: Backing> Cursor<'s, B> {
+    /// The next row as a transaction sees it, which is the one that made the cursor.
+    /// After an error there are none.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`], with locks as [`Transaction::lock_row`].
+    pub fn next(&mut self, transaction: &mut Transaction<'s, B>) -> Result<Option<Row>, Error> {
+        transaction.check_open()?;
+        transaction.look();
+        let row = match &mut self.0 {
+            Way::Seen(walk) => walk.next(transaction),
+            Way::Locked(walk) => walk.next(transaction),
+        };
+        row.transpose()
+    }
+
+    /// Goes on from the row that came last, or whose lock was refused last, in a
+    /// direction, which may be the one that it had: up to the end of the index. Before
+    /// the first row it stays as it is.
+    pub fn turn(&mut self, transaction: &Transaction<'s, B>, direction: Direction) {
+        let last = match &self.0 {
+            Way::Seen(walk) => &walk.last,
+            Way::Locked(walk) => &walk.last,
+        };
+        if last.is_empty() {
+            return;
+        }
+        let bounds = match direction {
+            Direction::Forward => (Bound::Excluded(&last[..]), Bound::Unbounded),
+            Direction::Backward => (Bound::Unbounded, Bound::Excluded(&last[..])),
+        };
+        let mut way = match &self.0 {
+            Way::Seen(walk) => {
+                let table = Arc::clone(&walk.table);
+                Way::Seen(transaction.walk_within(table, walk.index(), bounds, direction))
+            }
+            Way::Locked(walk) => {
+                let (table, how) = (Arc::clone(&walk.table), walk.how());
+                let index = walk.index;
+                Way::Locked(transaction.locked_walk_within(table, index, bounds, direction, how))
+            }
+        };
+        match &mut way {
+            Way::Seen(walk) => walk.last = last.clone(),
+            Way::Locked(walk) => walk.last = last.clone(),
+        }
+        self.0 = way;
+    }
+}
