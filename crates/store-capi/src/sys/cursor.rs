@@ -1,0 +1,216 @@
+//! Ranges of rows.
+
+use super::pointers::{give, object, object_mut, optional_text, put, take, text, values};
+use super::row::{iolane_row, iolane_value};
+use super::store::iolane_store;
+use super::transaction::{iolane_transaction, lock};
+use crate::failure::{Failure, done, guarded};
+use std::ffi::c_char;
+use std::ops::Bound;
+use std::sync::Arc;
+use store::data::Value;
+use store::{Cursor, Direction, Store};
+
+/// Whether a range has an end, and whether that is in it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum iolane_bound {
+    /// It goes to the end of the index.
+    IOLANE_UNBOUNDED = 0,
+    /// With the bound: all rows that begin with its values.
+    IOLANE_INCLUDED = 1,
+    /// Without the bound: no row that begins with its values.
+    IOLANE_EXCLUDED = 2,
+}
+
+/// Which rows, in which order. Bounds have values for the first columns of the
+/// index, or all. Zeros mean all rows of the table in the order of its primary key.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct iolane_range {
+    /// A secondary index; NULL for the primary key.
+    pub index: *const c_char,
+    /// Values of the lower bound.
+    pub lower: *const iolane_value,
+    /// Their number.
+    pub lower_count: usize,
+    /// Of enum iolane_bound.
+    pub lower_bound: i32,
+    /// Of enum iolane_bound.
+    pub upper_bound: i32,
+    /// Values of the upper bound.
+    pub upper: *const iolane_value,
+    /// Their number.
+    pub upper_count: usize,
+    /// 1: from the upper bound down.
+    pub backward: i32,
+    /// Of enum iolane_lock: whether each row is locked when it comes.
+    pub lock: i32,
+    /// Of enum iolane_when_locked.
+    pub when_locked: i32,
+}
+
+/// How far a transaction has come in a range. For one thread at a time.
+pub struct iolane_cursor {
+    cursor: Cursor<'static>,
+    /// Given up after it.
+    _store: Arc<Store>,
+}
+
+const fn may_change_threads<T: Send>() {}
+const _: () = may_change_threads::<iolane_cursor>();
+
+type Bounds = (Bound<Vec<Value>>, Bound<Vec<Value>>);
+
+/// # Safety
+/// The values of the bounds are there.
+unsafe fn bounds(range: &iolane_range) -> Result<Bounds, Failure> {
+    let bound = |kind: i32, start, count| {
+        Ok(match kind {
+            0 => Bound::Unbounded,
+            // SAFETY: the caller's promise.
+            1 => Bound::Included(unsafe { values(start, count) }?),
+            // SAFETY: the caller's promise.
+            2 => Bound::Excluded(unsafe { values(start, count) }?),
+            other => return Err(Failure::argument(format!("there is no bound {other}"))),
+        })
+    };
+    Ok((
+        bound(range.lower_bound, range.lower, range.lower_count)?,
+        bound(range.upper_bound, range.upper, range.upper_count)?,
+    ))
+}
+
+fn as_slices((lower, upper): &Bounds) -> (Bound<&[Value]>, Bound<&[Value]>) {
+    let slice = Vec::as_slice;
+    (lower.as_ref().map(slice), upper.as_ref().map(slice))
+}
+
+fn direction(backward: i32) -> Direction {
+    match backward {
+        0 => Direction::Forward,
+        _ => Direction::Backward,
+    }
+}
+
+/// Makes a cursor before the first row of a range, to be freed by
+/// iolane_cursor_free(), also after the transaction. Never blocks for long; fails with
+/// IOLANE_STORE_ERROR_UNKNOWN_TABLE, _UNKNOWN_INDEX, _SCHEMA, _ENDED, _DAMAGED,
+/// _ARGUMENT. For one thread at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_cursor_open(
+    transaction: *mut iolane_transaction,
+    table: *const c_char,
+    range: *const iolane_range,
+    cursor: *mut *mut iolane_cursor,
+) -> i32 {
+    // SAFETY: C's promise.
+    done(|| unsafe {
+        let it = object_mut(transaction, "transaction")?;
+        let range = object(range, "range")?;
+        let index = optional_text(range.index, "index")?;
+        let within = bounds(range)?;
+        let opened = it.transaction.cursor(
+            text(table, "table")?,
+            index,
+            as_slices(&within),
+            direction(range.backward),
+            lock(range.lock, range.when_locked)?,
+        )?;
+        give(
+            cursor,
+            iolane_cursor {
+                cursor: opened,
+                _store: Arc::clone(&it.store),
+            },
+        )
+    })
+}
+
+/// Fills `row` with the next row of the range. Returns 1, or 0 behind the last.
+/// `transaction` is the one that the cursor was made by; between two rows it can do
+/// other things. Blocks while it waits for others or reads pages. Fails as
+/// iolane_transaction_get(). For one thread at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_cursor_next(
+    cursor: *mut iolane_cursor,
+    transaction: *mut iolane_transaction,
+    row: *mut iolane_row,
+) -> i32 {
+    // SAFETY: C's promise.
+    guarded(|| unsafe {
+        let cursor = object_mut(cursor, "cursor")?;
+        let it = object_mut(transaction, "transaction")?;
+        check_store(cursor, it)?;
+        let row = object_mut(row, "row")?;
+        Ok(match cursor.cursor.next(&mut it.transaction)? {
+            Some(found) => {
+                row.fill(found);
+                1
+            }
+            None => 0,
+        })
+    })
+}
+
+/// Goes on from the row that came last, up to the end of the index; with `backward` =
+/// 1 down to its beginning. Before the first row it changes nothing. Never blocks;
+/// fails with IOLANE_STORE_ERROR_ARGUMENT. For one thread at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_cursor_turn(
+    cursor: *mut iolane_cursor,
+    transaction: *mut iolane_transaction,
+    backward: i32,
+) -> i32 {
+    // SAFETY: C's promise.
+    done(|| unsafe {
+        let cursor = object_mut(cursor, "cursor")?;
+        let it = object_mut(transaction, "transaction")?;
+        check_store(cursor, it)?;
+        cursor.cursor.turn(&it.transaction, direction(backward));
+        Ok(())
+    })
+}
+
+fn check_store(cursor: &iolane_cursor, it: &iolane_transaction) -> Result<(), Failure> {
+    match Arc::ptr_eq(&cursor._store, &it.store) {
+        true => Ok(()),
+        false => Err(Failure::argument(
+            "cursor and transaction are of two stores",
+        )),
+    }
+}
+
+/// Frees it; NULL is allowed. Never blocks for long. For one thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_cursor_free(cursor: *mut iolane_cursor) {
+    if !cursor.is_null() {
+        // SAFETY: C's promise.
+        done(|| unsafe { take(cursor, "cursor") }.map(drop));
+    }
+}
+
+/// How many rows a range has, or entries of its index: exact within a leaf, otherwise
+/// about. Reads the pages on the way to both ends, which blocks. Fails with
+/// IOLANE_STORE_ERROR_UNKNOWN_TABLE, _UNKNOWN_INDEX, _SCHEMA, _DAMAGED, _PAGES,
+/// _ARGUMENT. From any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_store_estimate(
+    store: *const iolane_store,
+    table: *const c_char,
+    range: *const iolane_range,
+    rows: *mut u64,
+) -> i32 {
+    // SAFETY: C's promise.
+    done(|| unsafe {
+        let range = object(range, "range")?;
+        let index = optional_text(range.index, "index")?;
+        let within = bounds(range)?;
+        let store = &object(store, "store")?.0;
+        let table = text(table, "table")?;
+        put(
+            rows,
+            store.estimate_range(table, index, as_slices(&within))?,
+        )
+    })
+}
