@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The handler: what a table is, how it comes and goes, and what a statement locks.
+ */
+#include "ha_iolane.h"
+#include "iolane_key.h"
+#include "iolane_settings.h"
+
+using namespace iolane;
+
+/* Of an encoded key: what the store takes, less what it adds to it and a row's own. */
+static const uint ENCODED_KEY_BYTES_MAX = 3072;
+
+ha_iolane::ha_iolane(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) {}
+
+ha_iolane::~ha_iolane()
+{
+	iolane_cursor_free(cursor_);
+}
+
+handler::Table_flags ha_iolane::table_flags() const
+{
+	/* Rows between others are not locked: statements cannot be repeated elsewhere. */
+	return HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_SQL_HANDLER | HA_CAN_GEOMETRY |
+	       HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_REC_NOT_IN_SEQ | HA_BINLOG_ROW_CAPABLE |
+	       HA_CAN_VIRTUAL_COLUMNS | HA_CAN_BIT_FIELD | HA_CAN_ONLINE_BACKUPS |
+	       HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CRASH_SAFE | HA_TABLE_SCAN_ON_INDEX |
+	       HA_CONCURRENT_OPTIMIZE;
+}
+
+ulong ha_iolane::index_flags(uint key, uint, bool) const
+{
+	ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+
+	return is_primary(key) ? flags | HA_CLUSTERED_INDEX : flags;
+}
+
+/* The transaction, where the statement has told that it uses the table. */
+iolane_transaction *ha_iolane::transaction()
+{
+	return session_ ? session_->transaction() : nullptr;
+}
+
+int ha_iolane::fail(int code)
+{
+	message_ = iolane_store_last_error();
+	duplicate_key_ = MAX_KEY;
+	if (code == IOLANE_STORE_ERROR_DUPLICATE) {
+		const char *key = iolane_store_last_key();
+
+		duplicate_key_ = key[0] == 'k' ? (uint) atoi(key + 1) : table_share->primary_key;
+	}
+	return error_of(code, ha_thd());
+}
+
+bool ha_iolane::get_error_message(int, String *text)
+{
+	text->append(message_.data(), message_.size(), system_charset_info);
+	return false;
+}
+
+Share::Share(const char *name, uint64_t number, uint64_t next)
+	: path(name), table(number), next_value(next), reserved(next)
+{
+}
+
+Share::~Share()
+{
+	if (store && reserved > next_value)
+		dictionary.set_next_value(path.c_str(), table, next_value);
+}
+
+Share *ha_iolane::get_share(const char *name)
+{
+	lock_shared_ha_data();
+	Share *share = static_cast<Share *>(get_ha_share_ptr());
+
+	if (!share) {
+		uint64_t number, next_value;
+
+		if (!dictionary.find(name, &number, &next_value)) {
+			share = new Share(name, number, next_value);
+			set_ha_share_ptr(share);
+		}
+	}
+	unlock_shared_ha_data();
+	return share;
+}
+
+int ha_iolane::open(const char *name, int, uint)
+{
+	share_ = get_share(name);
+	if (!share_)
+		return HA_ERR_NO_SUCH_TABLE;
+	/* Its length, then the primary key, or the number of the row. */
+	ref_length = 2 + 8;
+	if (has_primary_key()) {
+		const KEY *key = &table->key_info[table_share->primary_key];
+
+		ref_length = 2 + (uint) std::min<size_t>(key_bytes_max(key), ENCODED_KEY_BYTES_MAX);
+	}
+	stats.block_size = 16 << 10;
+	return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST);
+}
+
+int ha_iolane::close()
+{
+	close_cursor();
+	session_ = nullptr;
+	return 0;
+}
+
+/* What the server knows nothing of is silently ignored by it; here it is refused. */
+int ha_iolane::refuse_foreign_keys()
+{
+	THD *thd = ha_thd();
+
+	switch (thd_sql_command(thd)) {
+	case SQLCOM_CREATE_TABLE:
+	case SQLCOM_ALTER_TABLE:
+		break;
+	default:
+		return 0;
+	}
+	List_iterator<Key> keys(thd->lex->alter_info.key_list);
+
+	while (Key *key = keys++) {
+		if (key->type == Key::FOREIGN_KEY) {
+			my_error(ER_NOT_SUPPORTED_YET, MYF(0), "FOREIGN KEY with ENGINE=IOLANE");
+			return HA_ERR_UNSUPPORTED;
+		}
+	}
+	return 0;
+}
+
+static void append_column(std::string *json, const std::string &name, const char *type,
+			  bool nullable)
+{
+	*json += ", {\"name\": \"" + name + "\", \"type\": \"" + type + "\", \"nullable\": " +
+		 (nullable ? "true" : "false") + "}";
+}
+
+/* The table for the store; its name is left to the dictionary. */
+static std::string schema_of(TABLE *form)
+{
+	std::string columns = "{\"name\": \"k\", \"type\": \"blob\"}, {\"name\": \"r\", \"type\": \"blob\"}";
+	std::string indexes;
+
+	for (uint i = 0; i < form->s->keys; i++) {
+		const KEY *key = &form->key_info[i];
+		std::string number = std::to_string(i);
+		bool is_unique = key->flags & HA_NOSAME;
+		bool can_be_null = is_unique && (key->flags & HA_NULL_PART_KEY);
+
+		if (i == form->s->primary_key)
+			continue;
+		append_column(&columns, "k" + number, "blob", false);
+		if (can_be_null)
+			append_column(&columns, "u" + number, "integer", true);
+		indexes += indexes.empty() ? "" : ", ";
+		indexes += "{\"name\": \"k" + number + "\", \"columns\": [\"k" + number + "\"";
+		if (can_be_null)
+			indexes += ", \"u" + number + "\"";
+		indexes += std::string("], \"unique\": ") + (is_unique ? "true}" : "false}");
+	}
+	return "{\"name\": \"@\", \"columns\": [" + columns + "], \"primary_key\": [\"k\"], \"indexes\": [" +
+	       indexes + "]}";
+}
+
+int ha_iolane::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
+{
+	uint64_t next_value = info->auto_increment_value ? info->auto_increment_value : 1;
+	int error = refuse_foreign_keys();
+
+	if (error)
+		return error;
+	if (form->s->primary_key < MAX_KEY &&
+	    (form->key_info[form->s->primary_key].flags & HA_NULL_PART_KEY))
+		return HA_ERR_UNSUPPORTED;
+	return dictionary.create(name, schema_of(form), info->tmp_table(), next_value);
+}
+
+int ha_iolane::delete_table(const char *name)
+{
+	return dictionary.drop(name);
+}
+
+int ha_iolane::rename_table(const char *from, const char *to)
+{
+	return dictionary.rename(from, to);
+}
+
+int ha_iolane::truncate()
+{
+	uint64_t number;
+	int error = dictionary.replace(share_->path.c_str(), &number);
+
+	if (error)
+		return error;
+	std::lock_guard<std::mutex> guard(share_->mutex);
+
+	share_->table = number;
+	share_->next_value = share_->reserved = 1;
+	share_->looked_at = 0;
+	return 0;
+}
+
+void ha_iolane::update_create_info(HA_CREATE_INFO *info)
+{
+	if (!(info->used_fields & HA_CREATE_USED_AUTO) && table->found_next_number_field) {
+		std::lock_guard<std::mutex> guard(share_->mutex);
+
+		info->auto_increment_value = share_->next_value;
+	}
+}
+
+/* Another definition needs another copy, but for what the server changes alone. */
+bool ha_iolane::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes)
+{
+	if (changes != IS_EQUAL_YES || (info->used_fields & HA_CREATE_USED_AUTO))
+		return COMPATIBLE_DATA_NO;
+	return COMPATIBLE_DATA_YES;
+}
+
+/* What is locked of the rows that a statement reads. */
+THR_LOCK_DATA **ha_iolane::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type)
+{
+	int command = thd_sql_command(thd);
+	bool in_lock_tables = thd_in_lock_tables(thd);
+
+	if (lock_type == TL_IGNORE)
+		return to;
+	when_locked_ = IOLANE_WAIT;
+	if (lock_type == TL_WRITE_SKIP_LOCKED || lock_type == TL_READ_SKIP_LOCKED)
+		when_locked_ = IOLANE_SKIP;
+	else if (lock_wait_timeout_ms(thd) == 0)
+		when_locked_ = IOLANE_REFUSE;
+	if (lock_type >= TL_FIRST_WRITE) {
+		lock_ = IOLANE_LOCK_EXCLUSIVE;
+		return to;
+	}
+	lock_ = IOLANE_LOCK_NONE;
+	if (lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED) {
+		lock_ = IOLANE_LOCK_SHARED;
+		return to;
+	}
+	/* What is read to be written elsewhere is the newest, as with InnoDB. */
+	switch (command) {
+	case SQLCOM_SELECT:
+	case SQLCOM_CHECKSUM:
+	case SQLCOM_ANALYZE:
+	case SQLCOM_LOCK_TABLES:
+	case SQLCOM_FLUSH:
+	case SQLCOM_CHECK:
+	case SQLCOM_HA_OPEN:
+	case SQLCOM_HA_READ:
+		break;
+	default:
+		if (thd_tx_isolation(thd) >= ISO_REPEATABLE_READ && !in_lock_tables)
+			lock_ = IOLANE_LOCK_SHARED;
+	}
+	return to;
+}
+
+int ha_iolane::external_lock(THD *thd, int lock_type)
+{
+	if (lock_type == F_UNLCK) {
+		close_cursor();
+		return 0;
+	}
+	if (lock_type == F_WRLCK)
+		lock_ = IOLANE_LOCK_EXCLUSIVE;
+	session_ = Session::of(thd);
+	return session_ ? session_->begin() : HA_ERR_OUT_OF_MEM;
+}
+
+/* Under LOCK TABLES, and of temporary tables: instead of external_lock(). */
+int ha_iolane::start_stmt(THD *thd, thr_lock_type lock_type)
+{
+	lock_ = lock_type >= TL_FIRST_WRITE ? IOLANE_LOCK_EXCLUSIVE : IOLANE_LOCK_NONE;
+	session_ = Session::of(thd);
+	return session_ ? session_->begin() : HA_ERR_OUT_OF_MEM;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The handler: one open table of a statement.
+ *
+ * A table of the server is a table of the store with these columns:
+ *
+ *   k		the primary key as bytes; without one, a number of eight bytes
+ *   r		the record
+ *   k<n>	key n as bytes
+ *   u<n>	of a unique key that can be NULL: 1, or null where a part of it is, as rows
+ *		with nulls are never the same for the store
+ *
+ * and an index k<n> over k<n> and u<n> for each key but the primary one.
+ */
+#ifndef HA_IOLANE_H
+#define HA_IOLANE_H
+
+#include "iolane_dictionary.h"
+#include "iolane_engine.h"
+#include "iolane_transaction.h"
+
+#include <atomic>
+
+namespace iolane {
+
+/* What all handlers of a table share. */
+class Share : public Handler_share {
+public:
+	Share(const char *name, uint64_t number, uint64_t next);
+	/* Gives back values that were reserved and not used. */
+	~Share() override;
+
+	const std::string path;
+	/* The table of the store; another one after TRUNCATE. */
+	std::atomic<uint64_t> table;
+
+	/* Auto-increment: the next value, and up to where the dictionary knows. */
+	std::mutex mutex;
+	uint64_t next_value;
+	uint64_t reserved;
+
+	/* Sizes, and when they were looked at. */
+	std::mutex statistics_mutex;
+	iolane_table_statistics statistics = {};
+	time_t looked_at = 0;
+};
+
+} /* namespace iolane */
+
+class ha_iolane final : public handler {
+public:
+	ha_iolane(handlerton *hton, TABLE_SHARE *share);
+	~ha_iolane() override;
+
+	Table_flags table_flags() const override;
+	ulong index_flags(uint key, uint part, bool all_parts) const override;
+	uint max_supported_keys() const override { return MAX_KEY; }
+	uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
+	uint max_supported_key_length() const override { return KEY_LENGTH_MAX; }
+	uint max_supported_key_part_length() const override { return KEY_LENGTH_MAX; }
+	const char *index_type(uint) override { return "BTREE"; }
+	/* The server's table locks are not needed: rows are locked. */
+	uint lock_count() const override { return 0; }
+	uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
+	enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
+
+	int open(const char *name, int mode, uint test_if_locked) override;
+	int close() override;
+	int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
+	int delete_table(const char *name) override;
+	int rename_table(const char *from, const char *to) override;
+	int truncate() override;
+	void update_create_info(HA_CREATE_INFO *info) override;
+	bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
+
+	int external_lock(THD *thd, int lock_type) override;
+	int start_stmt(THD *thd, thr_lock_type lock_type) override;
+	THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) override;
+
+	int info(uint flags) override;
+	ha_rows records_in_range(uint key, const key_range *from, const key_range *to,
+				 page_range *pages) override;
+	double scan_time() override;
+	double read_time(uint key, uint ranges, ha_rows rows) override;
+	int analyze(THD *thd, HA_CHECK_OPT *options) override;
+	int optimize(THD *thd, HA_CHECK_OPT *options) override;
+	int check(THD *thd, HA_CHECK_OPT *options) override;
+	bool get_error_message(int error, String *text) override;
+
+	int rnd_init(bool scan) override;
+	int rnd_end() override;
+	int rnd_next(uchar *record) override;
+	int rnd_pos(uchar *record, uchar *position) override;
+	void position(const uchar *record) override;
+	int cmp_ref(const uchar *a, const uchar *b) override;
+
+	int index_init(uint key, bool sorted) override;
+	int index_end() override;
+	int index_read_map(uchar *record, const uchar *key, key_part_map parts,
+			   enum ha_rkey_function how) override;
+	int index_next(uchar *record) override;
+	int index_prev(uchar *record) override;
+	int index_first(uchar *record) override;
+	int index_last(uchar *record) override;
+	int index_next_same(uchar *record, const uchar *key, uint length) override;
+	int reset() override;
+
+	int write_row(const uchar *record) override;
+	int update_row(const uchar *before, const uchar *after) override;
+	int delete_row(const uchar *record) override;
+
+	void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted,
+				ulonglong *first, ulonglong *reserved) override;
+	int reset_auto_increment(ulonglong value) override;
+
+private:
+	/* Most bytes of a key of the server's; what a key becomes as bytes is bounded, too. */
+	static const uint KEY_LENGTH_MAX = 3072;
+
+	/* What is walked: bounds as bytes of a key. */
+	struct Range {
+		bool has_lower = false;
+		bool has_upper = false;
+		std::string lower, upper;
+		bool upper_included = false;
+		bool backward = false;
+	};
+
+	bool has_primary_key() const { return table_share->primary_key < MAX_KEY; }
+	bool is_primary(uint key) const { return key == table_share->primary_key; }
+	std::string name() const { return iolane::Dictionary::name_of(share_->table); }
+	iolane_transaction *transaction();
+	int fail(int code);
+	int refuse_foreign_keys();
+
+	/* Scans. */
+	std::string search_key(uint key, const uchar *value, key_part_map parts);
+	void bound_by_end_of_range(Range *range);
+	int open_cursor(uint key, const Range &range);
+	void close_cursor();
+	int fetch(uchar *record);
+	int take(uchar *record);
+	int walk(uchar *record, bool backward);
+	int get(uchar *record, const std::string &key);
+
+	/* Changes. */
+	std::string key_of(const uchar *record);
+	void fill_row(const uchar *record, const std::string &key);
+	int insert(const uchar *record, const std::string &key);
+	int replace(const uchar *record, const std::string &old_key, const std::string &key);
+	int note_auto_increment(const uchar *record);
+
+	/* Sizes. */
+	int look_at_statistics(bool now);
+	int check_key(THD *thd, uint key, uint64_t *rows);
+
+	iolane::Share *get_share(const char *name);
+	int set_next_value(uint64_t next_value);
+
+	iolane::Share *share_ = nullptr;
+	iolane::Session *session_ = nullptr;
+
+	/* How rows are locked that are read, and what is done where they are locked. */
+	int lock_ = IOLANE_LOCK_NONE;
+	int when_locked_ = IOLANE_WAIT;
+
+	iolane_cursor *cursor_ = nullptr;
+	bool backward_ = false;
+	/* It ends before its index does, as the server asked for one key. */
+	bool is_narrow_ = false;
+	bool has_row_ = false;
+	iolane::Row row_;
+	/* The row that came last, by its primary key. */
+	std::string current_;
+
+	/* A row on its way to the store. */
+	std::string packed_;
+	std::vector<std::string> keys_;
+	std::vector<iolane_value> values_;
+	/* A record of search keys. */
+	std::vector<uchar> scratch_;
+
+	uint duplicate_key_ = MAX_KEY;
+	std::string message_;
+};
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The handler: scans, and rows by their keys.
+ */
+#include "ha_iolane.h"
+#include "iolane_key.h"
+#include "iolane_record.h"
+
+using namespace iolane;
+
+/* Bytes before the key in a position: its length. */
+static const uint POSITION_HEAD_BYTES = 2;
+
+void ha_iolane::close_cursor()
+{
+	iolane_cursor_free(cursor_);
+	cursor_ = nullptr;
+	is_narrow_ = false;
+	has_row_ = false;
+}
+
+int ha_iolane::open_cursor(uint key, const Range &range)
+{
+	iolane_range bounds = {};
+	std::string index = "k" + std::to_string(key);
+	iolane_value lower = blob(range.lower), upper = blob(range.upper);
+
+	close_cursor();
+	if (key != MAX_KEY && !is_primary(key))
+		bounds.index = index.c_str();
+	if (range.has_lower) {
+		bounds.lower = &lower;
+		bounds.lower_count = 1;
+		bounds.lower_bound = IOLANE_INCLUDED;
+	}
+	if (range.has_upper) {
+		bounds.upper = &upper;
+		bounds.upper_count = 1;
+		bounds.upper_bound = range.upper_included ? IOLANE_INCLUDED : IOLANE_EXCLUDED;
+	}
+	bounds.backward = range.backward;
+	bounds.lock = lock_;
+	bounds.when_locked = when_locked_;
+	backward_ = range.backward;
+	iolane_transaction *it = transaction();
+
+	if (!it)
+		return HA_ERR_INTERNAL_ERROR;
+	int code = iolane_cursor_open(it, name().c_str(), &bounds, &cursor_);
+
+	return code ? fail(code) : 0;
+}
+
+/* The row that is in row_ becomes the record. */
+int ha_iolane::take(uchar *record)
+{
+	size_t count;
+	const iolane_value *values = row_.values(&count);
+
+	current_.assign((const char *) values[0].bytes, values[0].length);
+	has_row_ = true;
+	return unpack_record(table, (const uchar *) values[1].bytes, values[1].length, record);
+}
+
+/* The next row of the cursor. */
+int ha_iolane::fetch(uchar *record)
+{
+	iolane_transaction *it = transaction();
+
+	if (!cursor_ || !it)
+		return HA_ERR_END_OF_FILE;
+	int code = iolane_cursor_next(cursor_, it, row_.get());
+
+	if (code < 0)
+		return fail(code);
+	return code ? take(record) : HA_ERR_END_OF_FILE;
+}
+
+int ha_iolane::rnd_init(bool scan)
+{
+	if (!scan) {
+		close_cursor();
+		return 0;
+	}
+	return open_cursor(MAX_KEY, Range());
+}
+
+int ha_iolane::rnd_end()
+{
+	close_cursor();
+	return 0;
+}
+
+int ha_iolane::rnd_next(uchar *record)
+{
+	return fetch(record);
+}
+
+/* The row of a primary key; locked as the statement wants it. */
+int ha_iolane::get(uchar *record, const std::string &key)
+{
+	iolane_value value = blob(key);
+	iolane_transaction *it = transaction();
+
+	if (!it)
+		return HA_ERR_INTERNAL_ERROR;
+	int code = iolane_transaction_get(it, name().c_str(), &value, 1, lock_, when_locked_, row_.get());
+
+	if (code < 0)
+		return fail(code);
+	return code ? take(record) : HA_ERR_KEY_NOT_FOUND;
+}
+
+int ha_iolane::rnd_pos(uchar *record, uchar *position)
+{
+	std::string key((const char *) position + POSITION_HEAD_BYTES, uint2korr(position));
+
+	return get(record, key);
+}
+
+void ha_iolane::position(const uchar *record)
+{
+	const std::string &key = has_primary_key() ? key_of(record) : current_;
+
+	memset(ref, 0, ref_length);
+	int2store(ref, (uint16) key.size());
+	memcpy(ref + POSITION_HEAD_BYTES, key.data(), key.size());
+}
+
+int ha_iolane::cmp_ref(const uchar *a, const uchar *b)
+{
+	uint length_a = uint2korr(a), length_b = uint2korr(b);
+	int order = memcmp(a + POSITION_HEAD_BYTES, b + POSITION_HEAD_BYTES,
+			   std::min(length_a, length_b));
+
+	return order ? order : (int) length_a - (int) length_b;
+}
+
+int ha_iolane::index_init(uint key, bool)
+{
+	active_index = key;
+	return 0;
+}
+
+int ha_iolane::index_end()
+{
+	active_index = MAX_KEY;
+	close_cursor();
+	return 0;
+}
+
+/* The first parts of a key, as the server hands them over, as bytes. */
+std::string ha_iolane::search_key(uint key, const uchar *value, key_part_map parts)
+{
+	KEY *info = &table->key_info[key];
+	uint count = my_count_bits(parts);
+	uint length = 0;
+	std::string bytes;
+	bool has_null;
+
+	for (uint i = 0; i < count; i++)
+		length += info->key_part[i].store_length;
+	scratch_.resize(table->s->rec_buff_length);
+	memcpy(scratch_.data(), table->s->default_values, table->s->reclength);
+	if (length)
+		key_restore(scratch_.data(), value, info, length);
+	encode_key(table, info, count, scratch_.data(), &bytes, &has_null);
+	return bytes;
+}
+
+/* A range need not be read beyond the end that the server has told. */
+void ha_iolane::bound_by_end_of_range(Range *range)
+{
+	if (!end_range || range->has_upper)
+		return;
+	std::string end = search_key(active_index, end_range->key, end_range->keypart_map);
+
+	switch (end_range->flag) {
+	case HA_READ_BEFORE_KEY:
+		break;
+	case HA_READ_AFTER_KEY:
+		end = end_of_prefix(end);
+		if (end.empty())
+			return;
+		break;
+	default:
+		return;
+	}
+	range->has_upper = true;
+	range->upper = end;
+	is_narrow_ = true;
+}
+
+int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map parts,
+			      enum ha_rkey_function how)
+{
+	std::string bytes = search_key(active_index, key, parts);
+	uint count = my_count_bits(parts);
+	bool is_whole = count == table->key_info[active_index].user_defined_key_parts;
+	Range range;
+	bool is_narrow = false;
+
+	if (how == HA_READ_KEY_EXACT && is_whole && is_primary(active_index)) {
+		close_cursor();
+		return get(record, bytes);
+	}
+	switch (how) {
+	case HA_READ_KEY_EXACT:
+	case HA_READ_PREFIX:
+	case HA_READ_PREFIX_LAST:
+		is_narrow = true;
+		range.has_lower = true;
+		range.lower = bytes;
+		range.upper = end_of_prefix(bytes);
+		range.has_upper = !range.upper.empty();
+		range.backward = how == HA_READ_PREFIX_LAST;
+		break;
+	case HA_READ_KEY_OR_NEXT:
+		range.has_lower = true;
+		range.lower = bytes;
+		break;
+	case HA_READ_AFTER_KEY:
+		range.lower = end_of_prefix(bytes);
+		range.has_lower = true;
+		if (range.lower.empty())
+			return HA_ERR_KEY_NOT_FOUND;
+		break;
+	case HA_READ_BEFORE_KEY:
+		range.has_upper = true;
+		range.upper = bytes;
+		range.backward = true;
+		break;
+	case HA_READ_KEY_OR_PREV:
+	case HA_READ_PREFIX_LAST_OR_PREV:
+		range.upper = end_of_prefix(bytes);
+		range.has_upper = !range.upper.empty();
+		range.backward = true;
+		break;
+	default:
+		return HA_ERR_WRONG_COMMAND;
+	}
+	if (!range.backward && !is_narrow) {
+		close_cursor();
+		bound_by_end_of_range(&range);
+		is_narrow = is_narrow_;
+	}
+	int error = open_cursor(active_index, range);
+
+	if (error)
+		return error;
+	is_narrow_ = is_narrow;
+	error = fetch(record);
+	return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
+}
+
+/* The next row in a direction, from the one that came last. */
+int ha_iolane::walk(uchar *record, bool backward)
+{
+	iolane_transaction *it = transaction();
+
+	if (!it)
+		return HA_ERR_INTERNAL_ERROR;
+	if (!cursor_) {
+		/* The row came by its primary key. */
+		if (!has_row_ || !is_primary(active_index))
+			return HA_ERR_END_OF_FILE;
+		Range range;
+		std::string from = current_;
+
+		if (backward) {
+			range.has_upper = true;
+			range.upper = from;
+		} else {
+			range.has_lower = true;
+			range.lower = from + std::string(1, '\0');
+		}
+		range.backward = backward;
+		int error = open_cursor(active_index, range);
+
+		return error ? error : fetch(record);
+	}
+	if (backward != backward_) {
+		int code = iolane_cursor_turn(cursor_, it, backward);
+
+		if (code)
+			return fail(code);
+		backward_ = backward;
+		is_narrow_ = false;
+	}
+	int error = fetch(record);
+
+	if (error == HA_ERR_END_OF_FILE && is_narrow_ && has_row_) {
+		int code = iolane_cursor_turn(cursor_, it, backward);
+
+		if (code)
+			return fail(code);
+		is_narrow_ = false;
+		error = fetch(record);
+	}
+	return error;
+}
+
+int ha_iolane::index_next(uchar *record)
+{
+	/* Rows behind the end of a range are not asked for. */
+	if (end_range && is_narrow_ && cursor_ && !backward_)
+		return fetch(record);
+	return walk(record, false);
+}
+
+int ha_iolane::index_prev(uchar *record)
+{
+	return walk(record, true);
+}
+
+int ha_iolane::index_first(uchar *record)
+{
+	Range range;
+
+	close_cursor();
+	bound_by_end_of_range(&range);
+	bool is_narrow = is_narrow_;
+	int error = open_cursor(active_index, range);
+
+	if (error)
+		return error;
+	is_narrow_ = is_narrow;
+	return fetch(record);
+}
+
+int ha_iolane::index_last(uchar *record)
+{
+	Range range;
+
+	range.backward = true;
+	int error = open_cursor(active_index, range);
+
+	return error ? error : fetch(record);
+}
+
+int ha_iolane::index_next_same(uchar *record, const uchar *key, uint length)
+{
+	if (!cursor_)
+		return HA_ERR_END_OF_FILE;
+	/* A cursor over one key ends with it. */
+	if (is_narrow_ && !end_range)
+		return fetch(record);
+	return handler::index_next_same(record, key, length);
+}
+
+int ha_iolane::reset()
+{
+	close_cursor();
+	return 0;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The handler: insert, update, delete, auto-increment.
+ */
+#include "ha_iolane.h"
+#include "iolane_key.h"
+#include "iolane_record.h"
+
+using namespace iolane;
+
+/* Values of auto-increment are reserved by so many, or by as many as a statement wants. */
+static const uint64_t VALUES_AT_ONCE = 1000;
+
+/* The primary key of a record, as bytes. */
+std::string ha_iolane::key_of(const uchar *record)
+{
+	const KEY *key = &table->key_info[table_share->primary_key];
+	std::string bytes;
+	bool has_null;
+
+	encode_key(table, key, key->user_defined_key_parts, record, &bytes, &has_null);
+	return bytes;
+}
+
+/* The values of a record for the store, in values_. */
+void ha_iolane::fill_row(const uchar *record, const std::string &key)
+{
+	pack_record(table, record, &packed_);
+	keys_.resize(table_share->keys);
+	values_.clear();
+	values_.push_back(blob(key));
+	values_.push_back(blob(packed_));
+	for (uint i = 0; i < table_share->keys; i++) {
+		const KEY *info = &table->key_info[i];
+		bool has_null;
+
+		if (is_primary(i))
+			continue;
+		keys_[i].clear();
+		encode_key(table, info, info->user_defined_key_parts, record, &keys_[i], &has_null);
+		values_.push_back(blob(keys_[i]));
+		if ((info->flags & HA_NOSAME) && (info->flags & HA_NULL_PART_KEY))
+			values_.push_back(has_null ? iolane_value() : integer(1));
+	}
+}
+
+int ha_iolane::insert(const uchar *record, const std::string &key)
+{
+	fill_row(record, key);
+	int code = iolane_transaction_insert(transaction(), name().c_str(), values_.data(),
+					     values_.size());
+
+	return code ? fail(code) : 0;
+}
+
+int ha_iolane::write_row(const uchar *record)
+{
+	int error;
+	std::string key;
+
+	if (!transaction())
+		return HA_ERR_INTERNAL_ERROR;
+	if (table->next_number_field && record == table->record[0]) {
+		error = update_auto_increment();
+		if (error)
+			return error;
+	}
+	if (has_primary_key()) {
+		key = key_of(record);
+	} else {
+		uint64_t number;
+		uchar bytes[8];
+
+		error = dictionary.next_row_number(&number);
+		if (error)
+			return error;
+		mi_int8store(bytes, number);
+		key.assign((const char *) bytes, sizeof(bytes));
+	}
+	error = insert(record, key);
+	if (error)
+		return error;
+	current_ = key;
+	return note_auto_increment(record);
+}
+
+/* A row gets another primary key: all of that happens, or nothing. */
+int ha_iolane::replace(const uchar *record, const std::string &old_key, const std::string &key)
+{
+	uint64_t savepoint;
+	iolane_value old_value = blob(old_key);
+	int code = iolane_transaction_savepoint(transaction(), &savepoint);
+
+	if (code)
+		return fail(code);
+	code = iolane_transaction_delete(transaction(), name().c_str(), &old_value, 1);
+	int error = code < 0 ? fail(code) : code == 0 ? HA_ERR_KEY_NOT_FOUND : insert(record, key);
+
+	if (error && error != HA_ERR_LOCK_DEADLOCK) {
+		std::string message = message_;
+
+		code = iolane_transaction_rollback_to(transaction(), savepoint);
+		if (code)
+			return fail(code);
+		message_ = message;
+	}
+	if (error != HA_ERR_LOCK_DEADLOCK)
+		iolane_transaction_release(transaction(), savepoint);
+	return error;
+}
+
+int ha_iolane::update_row(const uchar *before, const uchar *after)
+{
+	if (!transaction())
+		return HA_ERR_INTERNAL_ERROR;
+	std::string old_key = has_primary_key() ? key_of(before) : current_;
+	std::string key = has_primary_key() ? key_of(after) : old_key;
+	int error;
+
+	if (key != old_key) {
+		error = replace(after, old_key, key);
+	} else {
+		fill_row(after, key);
+		int code = iolane_transaction_update(transaction(), name().c_str(), values_.data(),
+						     values_.size());
+
+		error = code < 0 ? fail(code) : code == 0 ? HA_ERR_KEY_NOT_FOUND : 0;
+	}
+	return error ? error : note_auto_increment(after);
+}
+
+int ha_iolane::delete_row(const uchar *record)
+{
+	if (!transaction())
+		return HA_ERR_INTERNAL_ERROR;
+	std::string key = has_primary_key() ? key_of(record) : current_;
+	iolane_value value = blob(key);
+	int code = iolane_transaction_delete(transaction(), name().c_str(), &value, 1);
+
+	return code < 0 ? fail(code) : code == 0 ? HA_ERR_KEY_NOT_FOUND : 0;
+}
+
+/* The next value; reserves more where the dictionary does not know of it. Locked. */
+int ha_iolane::set_next_value(uint64_t next_value)
+{
+	if (next_value > share_->reserved) {
+		uint64_t reserved = next_value + VALUES_AT_ONCE;
+
+		if (reserved < next_value)
+			reserved = next_value;
+		int error = dictionary.set_next_value(share_->path.c_str(), share_->table, reserved);
+
+		if (error)
+			return error;
+		share_->reserved = reserved;
+	}
+	share_->next_value = next_value;
+	return 0;
+}
+
+void ha_iolane::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted,
+				   ulonglong *first, ulonglong *reserved)
+{
+	std::lock_guard<std::mutex> guard(share_->mutex);
+	ulonglong value = share_->next_value;
+	ulonglong max = table->next_number_field->get_max_int_value();
+
+	if (increment > 1) {
+		/* The least offset + n * increment that is not below it. */
+		if (offset > increment)
+			offset = 0;
+		if (value <= offset)
+			value = offset ? offset : value;
+		else
+			value = (value - offset + increment - 1) / increment * increment + offset;
+	}
+	*first = value;
+	*reserved = wanted ? wanted : 1;
+	if (value > max || value < share_->next_value) {
+		*first = ULONGLONG_MAX;
+		*reserved = 0;
+		return;
+	}
+	ulonglong next = value + *reserved * increment;
+
+	if (next < value || next > max)
+		next = max == ULONGLONG_MAX ? max : max + 1;
+	if (set_next_value(next)) {
+		*first = ULONGLONG_MAX;
+		*reserved = 0;
+	}
+}
+
+/* A value that was given is not given by itself later. */
+int ha_iolane::note_auto_increment(const uchar *record)
+{
+	Field *field = table->found_next_number_field;
+
+	if (!field || (record != table->record[0] && record != table->record[1]))
+		return 0;
+	my_ptrdiff_t moved = record - table->record[0];
+
+	field->move_field_offset(moved);
+	longlong value = field->val_int();
+	bool is_unsigned = (field->flags & UNSIGNED_FLAG) != 0;
+
+	field->move_field_offset(-moved);
+	if (!is_unsigned && value <= 0)
+		return 0;
+	std::lock_guard<std::mutex> guard(share_->mutex);
+	uint64_t next = (uint64_t) value == UINT64_MAX ? UINT64_MAX : (uint64_t) value + 1;
+
+	return next > share_->next_value ? set_next_value(next) : 0;
+}
+
+int ha_iolane::reset_auto_increment(ulonglong value)
+{
+	std::lock_guard<std::mutex> guard(share_->mutex);
+
+	share_->reserved = 0;
+	return set_next_value(value ? value : 1);
+}

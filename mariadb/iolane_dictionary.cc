@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which table of the store belongs to which name of the server.
+ */
+#include "iolane_dictionary.h"
+
+namespace iolane {
+
+Dictionary dictionary;
+
+static const char TABLE[] = "dictionary";
+static const char TABLE_SCHEMA[] = "{\"name\": \"dictionary\", \"columns\": ["
+	"{\"name\": \"path\", \"type\": \"blob\"}, {\"name\": \"number\", \"type\": \"integer\"}, "
+	"{\"name\": \"next_value\", \"type\": \"integer\"}, {\"name\": \"flags\", \"type\": \"integer\"}], "
+	"\"primary_key\": [\"path\"]}";
+enum { COLUMN_PATH, COLUMN_NUMBER, COLUMN_NEXT_VALUE, COLUMN_FLAGS, COLUMNS };
+static const int64_t FLAG_TEMPORARY = 1;
+
+/* The entry that counts rows without a primary key; no path begins so. */
+static const char ROWS_ENTRY[] = "\1rows";
+/* Numbers of rows are reserved by so many: one small transaction for each lot. */
+static const uint64_t ROWS_AT_ONCE = 1 << 20;
+/* Dictionary rows are locked for moments only. */
+static const uint64_t LOCK_TIMEOUT_MS = 50000;
+
+/* One change of the dictionary, rolled back if it is not committed. */
+class Change {
+public:
+	Change()
+	{
+		code_ = iolane_transaction_begin(store, IOLANE_READ_COMMITTED, 0, LOCK_TIMEOUT_MS,
+						 &transaction_);
+	}
+	~Change() { iolane_transaction_rollback(transaction_); }
+
+	void put(const std::string &key, int64_t number, int64_t next_value, int64_t flags)
+	{
+		iolane_value row[COLUMNS] = { blob(key), integer(number), integer(next_value),
+					      integer(flags) };
+
+		if (code_ >= 0)
+			code_ = iolane_transaction_update(transaction_, TABLE, row, COLUMNS);
+		if (code_ == 0)
+			code_ = iolane_transaction_insert(transaction_, TABLE, row, COLUMNS);
+	}
+
+	void remove(const std::string &key)
+	{
+		iolane_value value = blob(key);
+
+		if (code_ >= 0)
+			code_ = iolane_transaction_delete(transaction_, TABLE, &value, 1);
+	}
+
+	int commit(int durability)
+	{
+		if (code_ < 0)
+			return code_;
+		iolane_transaction *transaction = transaction_;
+
+		transaction_ = nullptr;
+		return iolane_transaction_commit(transaction, durability);
+	}
+
+private:
+	iolane_transaction *transaction_ = nullptr;
+	int code_;
+};
+
+std::string Dictionary::name_of(uint64_t table)
+{
+	return "t" + std::to_string(table);
+}
+
+/* "./test/t1" is "test/t1"; a temporary table has its whole path. */
+std::string Dictionary::key_of(const char *path)
+{
+	return path[0] == '.' && path[1] == '/' ? path + 2 : path;
+}
+
+int Dictionary::put(const std::string &key, const Entry &entry)
+{
+	Change change;
+
+	change.put(key, (int64_t) entry.table, (int64_t) entry.next_value,
+		   entry.temporary ? FLAG_TEMPORARY : 0);
+	int code = change.commit(IOLANE_SYNCED);
+
+	if (!code)
+		entries_[key] = entry;
+	return code;
+}
+
+int Dictionary::remove(const std::string &key)
+{
+	Change change;
+
+	change.remove(key);
+	int code = change.commit(IOLANE_SYNCED);
+
+	if (!code)
+		entries_.erase(key);
+	return code;
+}
+
+int Dictionary::read_entries()
+{
+	iolane_transaction *transaction = nullptr;
+	iolane_cursor *cursor = nullptr;
+	iolane_range range = {};
+	Row row;
+	int code = iolane_transaction_begin(store, IOLANE_SNAPSHOT, 0, 0, &transaction);
+
+	if (!code)
+		code = iolane_cursor_open(transaction, TABLE, &range, &cursor);
+	while (!code && (code = iolane_cursor_next(cursor, transaction, row.get())) == 1) {
+		size_t count;
+		const iolane_value *values = row.values(&count);
+		std::string key((const char *) values[COLUMN_PATH].bytes, values[COLUMN_PATH].length);
+		Entry entry = { (uint64_t) values[COLUMN_NUMBER].integer,
+				(uint64_t) values[COLUMN_NEXT_VALUE].integer,
+				(values[COLUMN_FLAGS].integer & FLAG_TEMPORARY) != 0 };
+
+		code = 0;
+		if (key == ROWS_ENTRY)
+			next_row_ = rows_reserved_ = entry.next_value;
+		else
+			entries_[key] = entry;
+	}
+	iolane_cursor_free(cursor);
+	iolane_transaction_rollback(transaction);
+	return code;
+}
+
+/* Drops tables that nothing leads to, and temporary ones of before. */
+int Dictionary::drop_orphans()
+{
+	std::vector<std::string> temporary;
+	std::set<uint64_t> known;
+	Row names;
+	size_t count;
+
+	for (auto &[key, entry] : entries_) {
+		if (entry.temporary)
+			temporary.push_back(key);
+		else
+			known.insert(entry.table);
+	}
+	for (auto &key : temporary) {
+		int code = remove(key);
+
+		if (code)
+			return code;
+	}
+	int code = iolane_store_tables(store, names.get());
+
+	if (code)
+		return code;
+	const iolane_value *values = names.values(&count);
+
+	for (size_t i = 0; i < count; i++) {
+		std::string name((const char *) values[i].bytes, values[i].length);
+		uint64_t number;
+
+		if (name[0] != 't' || !(number = strtoull(name.c_str() + 1, nullptr, 10)))
+			continue;
+		next_table_ = std::max(next_table_, number + 1);
+		if (!known.count(number))
+			drop_table(number);
+	}
+	return 0;
+}
+
+int Dictionary::load()
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	int code = iolane_store_table_create(store, TABLE_SCHEMA);
+
+	if (code && code != IOLANE_STORE_ERROR_TABLE_EXISTS)
+		return code;
+	code = read_entries();
+	return code ? code : drop_orphans();
+}
+
+int Dictionary::find(const char *path, uint64_t *table, uint64_t *next_value)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	auto found = entries_.find(key_of(path));
+
+	if (found == entries_.end())
+		return HA_ERR_NO_SUCH_TABLE;
+	*table = found->second.table;
+	*next_value = found->second.next_value;
+	return 0;
+}
+
+/* What could not be dropped waits until its last transaction has ended. */
+void Dictionary::drop_table(uint64_t table)
+{
+	int code = iolane_store_table_drop(store, name_of(table).c_str());
+
+	if (code == IOLANE_STORE_ERROR_TABLE_IN_USE)
+		waiting_.insert(table);
+	else if (code)
+		log_failure("a dropped table's file stays until the plugin is loaded again");
+}
+
+void Dictionary::drop_waiting()
+{
+	std::set<uint64_t> waiting;
+
+	waiting.swap(waiting_);
+	for (uint64_t table : waiting)
+		drop_table(table);
+}
+
+int Dictionary::make_table(std::string schema, uint64_t *table)
+{
+	drop_waiting();
+	*table = next_table_++;
+	schema.replace(schema.find('@'), 1, name_of(*table));
+	return iolane_store_table_create(store, schema.c_str());
+}
+
+int Dictionary::create(const char *path, std::string schema, bool temporary, uint64_t next_value)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	Entry entry = { 0, next_value, temporary };
+	std::string key = key_of(path);
+
+	if (entries_.count(key))
+		return HA_ERR_TABLE_EXIST;
+	int code = make_table(schema, &entry.table);
+
+	if (code)
+		return error_of(code, nullptr);
+	code = put(key, entry);
+	if (code)
+		drop_table(entry.table);
+	return code ? error_of(code, nullptr) : 0;
+}
+
+int Dictionary::replace(const char *path, uint64_t *table)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	std::string key = key_of(path);
+	auto found = entries_.find(key);
+	Row row;
+	size_t count;
+
+	if (found == entries_.end())
+		return HA_ERR_NO_SUCH_TABLE;
+	uint64_t old = found->second.table;
+	int code = iolane_store_table_schema(store, name_of(old).c_str(), row.get());
+
+	if (code)
+		return error_of(code, nullptr);
+	const iolane_value *values = row.values(&count);
+	std::string schema((const char *) values[0].bytes, values[0].length);
+	std::string name = "\"" + name_of(old) + "\"";
+
+	schema.replace(schema.find(name), name.size(), "\"@\"");
+	Entry entry = { 0, 1, found->second.temporary };
+
+	code = make_table(schema, &entry.table);
+	if (!code && (code = put(key, entry)))
+		drop_table(entry.table);
+	if (code)
+		return error_of(code, nullptr);
+	drop_table(old);
+	*table = entry.table;
+	return 0;
+}
+
+int Dictionary::rename(const char *from, const char *to)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	std::string old_key = key_of(from), new_key = key_of(to);
+	auto found = entries_.find(old_key);
+
+	if (found == entries_.end())
+		return HA_ERR_NO_SUCH_TABLE;
+	if (entries_.count(new_key))
+		return HA_ERR_TABLE_EXIST;
+	Entry entry = found->second;
+	Change change;
+
+	change.remove(old_key);
+	change.put(new_key, (int64_t) entry.table, (int64_t) entry.next_value,
+		   entry.temporary ? FLAG_TEMPORARY : 0);
+	int code = change.commit(IOLANE_SYNCED);
+
+	if (code)
+		return error_of(code, nullptr);
+	entries_.erase(old_key);
+	entries_[new_key] = entry;
+	return 0;
+}
+
+int Dictionary::drop(const char *path)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	std::string key = key_of(path);
+	auto found = entries_.find(key);
+
+	if (found == entries_.end())
+		return HA_ERR_NO_SUCH_TABLE;
+	uint64_t table = found->second.table;
+	int code = remove(key);
+
+	if (code)
+		return error_of(code, nullptr);
+	drop_waiting();
+	drop_table(table);
+	return 0;
+}
+
+std::vector<std::string> Dictionary::paths_of(const std::string &database)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	std::vector<std::string> paths;
+	std::string prefix = database.empty() ? database : database + "/";
+
+	for (auto &[key, entry] : entries_)
+		if (!key.compare(0, prefix.size(), prefix))
+			paths.push_back(key);
+	return paths;
+}
+
+int Dictionary::set_next_value(const char *path, uint64_t table, uint64_t next_value)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	auto found = entries_.find(key_of(path));
+
+	if (found == entries_.end() || found->second.table != table)
+		return HA_ERR_NO_SUCH_TABLE;
+	Entry entry = found->second;
+	Change change;
+
+	entry.next_value = next_value;
+	change.put(found->first, (int64_t) entry.table, (int64_t) next_value,
+		   entry.temporary ? FLAG_TEMPORARY : 0);
+	/* What uses the values is committed later, so it is not durable before this. */
+	int code = change.commit(IOLANE_LAZY);
+
+	if (code)
+		return error_of(code, nullptr);
+	found->second = entry;
+	return 0;
+}
+
+int Dictionary::next_row_number(uint64_t *number)
+{
+	std::lock_guard<std::mutex> guard(rows_mutex_);
+
+	if (next_row_ == rows_reserved_) {
+		uint64_t reserved = rows_reserved_ + ROWS_AT_ONCE;
+		Change change;
+
+		change.put(ROWS_ENTRY, 0, (int64_t) reserved, 0);
+		int code = change.commit(IOLANE_LAZY);
+
+		if (code)
+			return error_of(code, nullptr);
+		rows_reserved_ = reserved;
+	}
+	*number = next_row_++;
+	return 0;
+}
+
+} /* namespace iolane */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What all parts of the engine share: the server's headers, the store, errors.
+ */
+#ifndef IOLANE_ENGINE_H
+#define IOLANE_ENGINE_H
+
+#define MYSQL_SERVER 1
+#include <my_global.h>
+#include "sql_priv.h"
+#include "sql_class.h"
+#include "handler.h"
+#include "field.h"
+#include "key.h"
+#include "table.h"
+#include "sql_table.h"
+#include "sql_partition.h"
+
+#include <string>
+
+#include "iolane_store.h"
+
+namespace iolane {
+
+/* The one store of a server, while the plugin is loaded. */
+extern iolane_store *store;
+extern handlerton *hton;
+
+/* The code of the server for a code of the store; marks a transaction that is gone. */
+int error_of(int code, THD *thd);
+
+/* A line of the server's error log, with what the store says of its last failure. */
+void log_failure(const char *what);
+
+/* A list or a row that the store fills; freed with it. */
+class Row {
+public:
+	Row() { iolane_row_new(&row_); }
+	~Row() { iolane_row_free(row_); }
+	Row(const Row &) = delete;
+	Row &operator=(const Row &) = delete;
+
+	iolane_row *get() { return row_; }
+
+	const iolane_value *values(size_t *count) const
+	{
+		const iolane_value *values = nullptr;
+
+		iolane_row_values(row_, &values, count);
+		return values;
+	}
+
+private:
+	iolane_row *row_ = nullptr;
+};
+
+inline iolane_value blob(const void *bytes, size_t length)
+{
+	iolane_value value = {};
+
+	value.kind = IOLANE_BLOB;
+	value.bytes = bytes;
+	value.length = length;
+	return value;
+}
+
+inline iolane_value blob(const std::string &bytes)
+{
+	return blob(bytes.data(), bytes.size());
+}
+
+inline iolane_value integer(int64_t number)
+{
+	iolane_value value = {};
+
+	value.kind = IOLANE_INTEGER;
+	value.integer = number;
+	return value;
+}
+
+} /* namespace iolane */
+
+#endif

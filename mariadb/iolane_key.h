@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Keys as bytes that compare as the server's values do.
+ */
+#ifndef IOLANE_KEY_H
+#define IOLANE_KEY_H
+
+#include "iolane_engine.h"
+
+namespace iolane {
+
+/*
+ * Appends the first `parts` parts of a key, of the record `record` that is laid out
+ * as table->record[0]. The bytes of fewer parts are what those of more begin with.
+ * Says in `has_null` whether one of them is NULL.
+ */
+void encode_key(TABLE *table, const KEY *key, uint parts, const uchar *record,
+		std::string *out, bool *has_null);
+
+/* The least bytes above all that begin with `prefix`; "" if there are none. */
+std::string end_of_prefix(std::string prefix);
+
+/* Most bytes that the key of a row may have, or 0 if that is not bounded by its type. */
+size_t key_bytes_max(const KEY *key);
+
+} /* namespace iolane */
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The plugin: opens the store when it is loaded, and tells the server what it can do.
+ */
+#include "ha_iolane.h"
+#include "iolane_settings.h"
+
+#include <sys/stat.h>
+
+namespace iolane {
+
+iolane_store *store;
+handlerton *hton;
+
+static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *memory)
+{
+	return new (memory) ha_iolane(hton, share);
+}
+
+static int drop_table(handlerton *, const char *path)
+{
+	return dictionary.drop(path);
+}
+
+/* The folder of the store, in that of the server's data. */
+static std::string folder()
+{
+	std::string path = mysql_real_data_home_ptr;
+
+	if (!path.empty() && path.back() != '/')
+		path += '/';
+	return path + "iolane";
+}
+
+static int open_store()
+{
+	iolane_store_options options;
+	std::string path = folder();
+	struct stat found;
+
+	fill_options(&options);
+	if (!stat((path + "/redo.log").c_str(), &found))
+		return iolane_store_open(path.c_str(), &options, &store);
+	return iolane_store_create(path.c_str(), &options, &store);
+}
+
+static int initialize(void *place)
+{
+	hton = (handlerton *) place;
+	if (open_store()) {
+		log_failure("the store cannot be opened");
+		return 1;
+	}
+	if (dictionary.load()) {
+		log_failure("the dictionary cannot be read");
+		iolane_store_close(store);
+		return 1;
+	}
+	hton->create = create_handler;
+	hton->drop_table = drop_table;
+	set_up_transactions(hton);
+	return 0;
+}
+
+static int finish(void *)
+{
+	if (iolane_store_close(store)) {
+		log_failure("the store cannot be closed");
+		return 1;
+	}
+	store = nullptr;
+	return 0;
+}
+
+} /* namespace iolane */
+
+static st_mysql_storage_engine engine = { MYSQL_HANDLERTON_INTERFACE_VERSION };
+
+maria_declare_plugin(iolane)
+{
+	MYSQL_STORAGE_ENGINE_PLUGIN,
+	&engine,
+	"IOLANE",
+	"the iolane project",
+	"Transactions, row locks, and a priority for each I/O request",
+	PLUGIN_LICENSE_GPL,
+	iolane::initialize,
+	iolane::finish,
+	0x0002,
+	nullptr,
+	iolane::system_variables,
+	"0.2",
+	MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+}
+maria_declare_plugin_end;

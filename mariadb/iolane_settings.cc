@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * System variables: as InnoDB's users know them, where there is such a one.
+ */
+#include "iolane_settings.h"
+
+namespace iolane {
+
+ulong flush_log_at_trx_commit;
+
+static unsigned long long buffer_pool_size;
+static unsigned long long log_file_size;
+static unsigned int open_files;
+static char use_direct_io;
+static char read_ahead;
+static unsigned int page_size;
+
+static const char *level_names[] = { "FOREGROUND", "BACKGROUND", nullptr };
+static TYPELIB levels = { 2, "iolane_io_level", level_names, nullptr };
+enum { LEVEL_FOREGROUND, LEVEL_BACKGROUND };
+
+static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size,
+	PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+	"Bytes of pages that are kept in memory",
+	nullptr, nullptr, 128ULL << 20, 16ULL << 20, ULONGLONG_MAX, 1 << 20);
+
+static MYSQL_SYSVAR_ULONGLONG(log_file_size, log_file_size,
+	PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+	"Bytes of the redo log, when the store is made",
+	nullptr, nullptr, 96ULL << 20, 8ULL << 20, ULONGLONG_MAX, 1 << 20);
+
+static MYSQL_SYSVAR_UINT(page_size, page_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+	"Bytes of a page, when the store is made: a power of two",
+	nullptr, nullptr, 16 << 10, 4 << 10, 64 << 10, 4 << 10);
+
+static MYSQL_SYSVAR_UINT(open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+	"Files of tables that are kept open",
+	nullptr, nullptr, 256, 2, 1 << 20, 0);
+
+static MYSQL_SYSVAR_BOOL(use_direct_io, use_direct_io, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+	"Whether files of tables are read and written past the page cache",
+	nullptr, nullptr, 1);
+
+static MYSQL_SYSVAR_BOOL(read_ahead, read_ahead, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+	"Whether pages that a scan or an index will come to are read ahead",
+	nullptr, nullptr, 1);
+
+static MYSQL_SYSVAR_ULONG(flush_log_at_trx_commit, flush_log_at_trx_commit, PLUGIN_VAR_RQCMDARG,
+	"When a commit is acknowledged: 1, it is on the disk; 2, it is in the log's file; "
+	"0, at once; on the disk about a second later",
+	nullptr, nullptr, IOLANE_SYNCED, 0, 2, 0);
+
+static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
+	"Seconds that a statement waits for a row that another transaction has locked",
+	nullptr, nullptr, 50, 0, 100000000, 0);
+
+static MYSQL_THDVAR_ENUM(io_level, PLUGIN_VAR_RQCMDARG,
+	"FOREGROUND, or BACKGROUND for transactions that nobody waits for: their pages are read "
+	"and written behind all others",
+	nullptr, nullptr, LEVEL_FOREGROUND, &levels);
+
+st_mysql_sys_var *system_variables[] = {
+	MYSQL_SYSVAR(buffer_pool_size),
+	MYSQL_SYSVAR(log_file_size),
+	MYSQL_SYSVAR(page_size),
+	MYSQL_SYSVAR(open_files),
+	MYSQL_SYSVAR(use_direct_io),
+	MYSQL_SYSVAR(read_ahead),
+	MYSQL_SYSVAR(flush_log_at_trx_commit),
+	MYSQL_SYSVAR(lock_wait_timeout),
+	MYSQL_SYSVAR(io_level),
+	nullptr
+};
+
+bool is_background(THD *thd)
+{
+	return THDVAR(thd, io_level) == LEVEL_BACKGROUND;
+}
+
+uint64_t lock_wait_timeout_ms(THD *thd)
+{
+	/* NOWAIT and WAIT set the server's own. */
+	uint64_t seconds = std::min<uint64_t>(THDVAR(thd, lock_wait_timeout),
+					      (uint64_t) thd->variables.lock_wait_timeout);
+
+	return seconds * 1000;
+}
+
+void fill_options(iolane_store_options *options)
+{
+	iolane_store_options_init(options);
+	options->page_bytes = page_size;
+	options->pool_bytes = buffer_pool_size;
+	options->log_bytes = log_file_size;
+	options->files_max = open_files;
+	options->direct = use_direct_io;
+	options->read_ahead = read_ahead;
+}
+
+} /* namespace iolane */
