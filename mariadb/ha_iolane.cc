@@ -265,7 +265,8 @@ THR_LOCK_DATA **ha_iolane::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_typ
 int ha_iolane::external_lock(THD *thd, int lock_type)
 {
 	if (lock_type == F_UNLCK) {
-		close_cursor();
+		/* HANDLER goes on from there in its next statement. */
+		is_old_ = true;
 		return 0;
 	}
 	if (lock_type == F_WRLCK)

@@ -169,6 +169,8 @@ private:
 	/* It ends before its index does, as the server asked for one key. */
 	bool is_narrow_ = false;
 	bool has_row_ = false;
+	/* It is an earlier statement's. */
+	bool is_old_ = false;
 	iolane::Row row_;
 	/* The row that came last, by its primary key. */
 	std::string current_;

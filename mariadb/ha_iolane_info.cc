@@ -39,7 +39,8 @@ int ha_iolane::info(uint flags)
 	}
 	if (!(flags & (HA_STATUS_VARIABLE | HA_STATUS_CONST)))
 		return 0;
-	int error = look_at_statistics(false);
+	/* Who shows them to a user wants them as they are. */
+	int error = look_at_statistics((flags & HA_STATUS_TIME) != 0);
 
 	if (error)
 		return error;

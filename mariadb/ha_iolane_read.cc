@@ -17,6 +17,7 @@ void ha_iolane::close_cursor()
 	cursor_ = nullptr;
 	is_narrow_ = false;
 	has_row_ = false;
+	is_old_ = false;
 }
 
 int ha_iolane::open_cursor(uint key, const Range &range)
@@ -93,7 +94,7 @@ int ha_iolane::rnd_end()
 
 int ha_iolane::rnd_next(uchar *record)
 {
-	return fetch(record);
+	return is_old_ && cursor_ ? walk(record, false) : fetch(record);
 }
 
 /* The row of a primary key; locked as the statement wants it. */
@@ -149,11 +150,17 @@ int ha_iolane::index_end()
 	return 0;
 }
 
+/* How many parts of a key a map names; HA_WHOLE_KEY names more than there are. */
+static uint count_parts(const KEY *key, key_part_map parts)
+{
+	return std::min<uint>(my_count_bits(parts), key->user_defined_key_parts);
+}
+
 /* The first parts of a key, as the server hands them over, as bytes. */
 std::string ha_iolane::search_key(uint key, const uchar *value, key_part_map parts)
 {
 	KEY *info = &table->key_info[key];
-	uint count = my_count_bits(parts);
+	uint count = count_parts(info, parts);
 	uint length = 0;
 	std::string bytes;
 	bool has_null;
@@ -195,8 +202,8 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 			      enum ha_rkey_function how)
 {
 	std::string bytes = search_key(active_index, key, parts);
-	uint count = my_count_bits(parts);
-	bool is_whole = count == table->key_info[active_index].user_defined_key_parts;
+	const KEY *info = &table->key_info[active_index];
+	bool is_whole = count_parts(info, parts) == info->user_defined_key_parts;
 	Range range;
 	bool is_narrow = false;
 
@@ -279,13 +286,14 @@ int ha_iolane::walk(uchar *record, bool backward)
 
 		return error ? error : fetch(record);
 	}
-	if (backward != backward_) {
+	if (backward != backward_ || is_old_) {
 		int code = iolane_cursor_turn(cursor_, it, backward);
 
 		if (code)
 			return fail(code);
 		backward_ = backward;
 		is_narrow_ = false;
+		is_old_ = false;
 	}
 	int error = fetch(record);
 
