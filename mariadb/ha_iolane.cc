@@ -53,9 +53,11 @@ int ha_iolane::fail(int code)
 	return error_of(code, ha_thd());
 }
 
-bool ha_iolane::get_error_message(int, String *text)
+/* For errors of which the server knows nothing but their number. */
+bool ha_iolane::get_error_message(int error, String *text)
 {
-	text->append(message_.data(), message_.size(), system_charset_info);
+	if (error == HA_ERR_INTERNAL_ERROR)
+		text->append(message_.data(), message_.size(), system_charset_info);
 	return false;
 }
 
@@ -177,7 +179,12 @@ int ha_iolane::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 	if (form->s->primary_key < MAX_KEY &&
 	    (form->key_info[form->s->primary_key].flags & HA_NULL_PART_KEY))
 		return HA_ERR_UNSUPPORTED;
-	return dictionary.create(name, schema_of(form), info->tmp_table(), next_value);
+	uint64_t number;
+
+	error = dictionary.create(name, schema_of(form), info->tmp_table(), next_value, &number);
+	if (!error && (session_ = Session::of(ha_thd())))
+		session_->note_made(number);
+	return error;
 }
 
 int ha_iolane::delete_table(const char *name)
@@ -271,14 +278,22 @@ int ha_iolane::external_lock(THD *thd, int lock_type)
 	}
 	if (lock_type == F_WRLCK)
 		lock_ = IOLANE_LOCK_EXCLUSIVE;
+	return begin_statement(thd);
+}
+
+int ha_iolane::begin_statement(THD *thd)
+{
 	session_ = Session::of(thd);
-	return session_ ? session_->begin() : HA_ERR_OUT_OF_MEM;
+	if (!session_)
+		return HA_ERR_OUT_OF_MEM;
+	int error = session_->begin();
+
+	return error ? error : session_->check_age(share_->table);
 }
 
 /* Under LOCK TABLES, and of temporary tables: instead of external_lock(). */
 int ha_iolane::start_stmt(THD *thd, thr_lock_type lock_type)
 {
 	lock_ = lock_type >= TL_FIRST_WRITE ? IOLANE_LOCK_EXCLUSIVE : IOLANE_LOCK_NONE;
-	session_ = Session::of(thd);
-	return session_ ? session_->begin() : HA_ERR_OUT_OF_MEM;
+	return begin_statement(thd);
 }

@@ -132,6 +132,7 @@ private:
 	iolane_transaction *transaction();
 	int fail(int code);
 	int refuse_foreign_keys();
+	int begin_statement(THD *thd);
 
 	/* Scans. */
 	std::string search_key(uint key, const uchar *value, key_part_map parts);

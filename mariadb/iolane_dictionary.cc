@@ -222,7 +222,15 @@ int Dictionary::make_table(std::string schema, uint64_t *table)
 	return iolane_store_table_create(store, schema.c_str());
 }
 
-int Dictionary::create(const char *path, std::string schema, bool temporary, uint64_t next_value)
+uint64_t Dictionary::next_table()
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+
+	return next_table_;
+}
+
+int Dictionary::create(const char *path, std::string schema, bool temporary, uint64_t next_value,
+		       uint64_t *table)
 {
 	std::lock_guard<std::mutex> guard(mutex_);
 	Entry entry = { 0, next_value, temporary };
@@ -237,6 +245,7 @@ int Dictionary::create(const char *path, std::string schema, bool temporary, uin
 	code = put(key, entry);
 	if (code)
 		drop_table(entry.table);
+	*table = entry.table;
 	return code ? error_of(code, nullptr) : 0;
 }
 

@@ -33,7 +33,8 @@ public:
 	 * Makes a table of the store, by `schema`, which has "@" for its name, and gives
 	 * it to a path. A temporary one is dropped when the plugin is loaded next.
 	 */
-	int create(const char *path, std::string schema, bool temporary, uint64_t next_value);
+	int create(const char *path, std::string schema, bool temporary, uint64_t next_value,
+		   uint64_t *table);
 
 	/* Puts a new, empty table in the place of the one that a path has. */
 	int replace(const char *path, uint64_t *table);
@@ -49,6 +50,9 @@ public:
 	 * if the path still has this table.
 	 */
 	int set_next_value(const char *path, uint64_t table, uint64_t next_value);
+
+	/* All tables that are made from now on have this number, or a greater one. */
+	uint64_t next_table();
 
 	/* A number for a row without a primary key, different from all others. */
 	int next_row_number(uint64_t *number);

@@ -4,6 +4,7 @@
  */
 #include "ha_iolane.h"
 #include "iolane_settings.h"
+#include "iolane_status.h"
 
 #include <sys/stat.h>
 
@@ -59,6 +60,7 @@ static int initialize(void *place)
 	hton->create = create_handler;
 	hton->drop_table = drop_table;
 	set_up_transactions(hton);
+	set_up_status(hton);
 	return 0;
 }
 
@@ -87,8 +89,23 @@ maria_declare_plugin(iolane)
 	iolane::initialize,
 	iolane::finish,
 	0x0002,
-	nullptr,
+	iolane::status_variables,
 	iolane::system_variables,
+	"0.2",
+	MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+	MYSQL_INFORMATION_SCHEMA_PLUGIN,
+	&iolane::io_table,
+	"IOLANE_IO",
+	"the iolane project",
+	"Requests to the disk by role and level",
+	PLUGIN_LICENSE_GPL,
+	iolane::initialize_io_table,
+	nullptr,
+	0x0002,
+	nullptr,
+	nullptr,
 	"0.2",
 	MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 }

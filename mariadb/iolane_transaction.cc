@@ -4,6 +4,7 @@
  * savepoints, commits in one or two phases.
  */
 #include "iolane_transaction.h"
+#include "iolane_dictionary.h"
 #include "iolane_settings.h"
 
 #include <new>
@@ -82,6 +83,9 @@ int Session::start()
 		my_error(ER_NOT_SUPPORTED_YET, MYF(0), "ISOLATION LEVEL SERIALIZABLE with ENGINE=IOLANE");
 		return HA_ERR_UNSUPPORTED;
 	}
+	has_one_view_ = isolation == IOLANE_REPEATABLE_READ;
+	first_new_table_ = dictionary.next_table();
+	made_.clear();
 	int code = iolane_transaction_begin(store, isolation, is_background(thd_),
 					    lock_wait_timeout_ms(thd_), &transaction_);
 
@@ -108,6 +112,13 @@ int Session::begin()
 	if (thd_test_options(thd_, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN))
 		trans_register_ha(thd_, true, hton, 0);
 	return 0;
+}
+
+int Session::check_age(uint64_t table) const
+{
+	if (!has_one_view_ || table < first_new_table_ || made_.count(table))
+		return 0;
+	return HA_ERR_TABLE_DEF_CHANGED;
 }
 
 int Session::open_view()

@@ -7,6 +7,8 @@
 
 #include "iolane_engine.h"
 
+#include <set>
+
 namespace iolane {
 
 class Session {
@@ -22,6 +24,14 @@ public:
 	 * server of both, where that is not done yet.
 	 */
 	int begin();
+
+	/*
+	 * A view does not see into a table that was made after it: HA_ERR_TABLE_DEF_CHANGED,
+	 * unless the transaction has made it itself, or is not of one view.
+	 */
+	int check_age(uint64_t table) const;
+
+	void note_made(uint64_t table) { made_.insert(table); }
 
 	iolane_transaction *transaction() { return transaction_; }
 
@@ -45,6 +55,10 @@ private:
 	iolane_transaction *transaction_ = nullptr;
 	bool in_statement_ = false;
 	uint64_t statement_ = 0;
+	/* Tables from this number on were made after it began, but for its own. */
+	uint64_t first_new_table_ = 0;
+	bool has_one_view_ = false;
+	std::set<uint64_t> made_;
 	/* Of a prepared one. */
 	std::string xid_;
 	bool is_ordered_ = false;
