@@ -8,6 +8,9 @@ namespace iolane {
 
 ulong flush_log_at_trx_commit;
 
+/* Connections that write at a time, and prepared transactions; others wait. */
+static const uint32_t WRITERS_MAX = 1024;
+
 static unsigned long long buffer_pool_size;
 static unsigned long long log_file_size;
 static unsigned int open_files;
@@ -55,7 +58,7 @@ static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
 	nullptr, nullptr, 50, 0, 100000000, 0);
 
 static MYSQL_THDVAR_ENUM(io_level, PLUGIN_VAR_RQCMDARG,
-	"FOREGROUND, or BACKGROUND for transactions that nobody waits for: their pages are read "
+	"Of transactions that begin from now on: FOREGROUND, or BACKGROUND for transactions that nobody waits for: their pages are read "
 	"and written behind all others",
 	nullptr, nullptr, LEVEL_FOREGROUND, &levels);
 
@@ -74,7 +77,17 @@ st_mysql_sys_var *system_variables[] = {
 
 bool is_background(THD *thd)
 {
-	return THDVAR(thd, io_level) == LEVEL_BACKGROUND;
+	switch (thd_sql_command(thd)) {
+	case SQLCOM_ALTER_TABLE:
+	case SQLCOM_CREATE_INDEX:
+	case SQLCOM_DROP_INDEX:
+	case SQLCOM_OPTIMIZE:
+	case SQLCOM_CHECK:
+	case SQLCOM_CHECKSUM:
+		return true;
+	default:
+		return THDVAR(thd, io_level) == LEVEL_BACKGROUND;
+	}
 }
 
 uint64_t lock_wait_timeout_ms(THD *thd)
@@ -94,6 +107,7 @@ void fill_options(iolane_store_options *options)
 	options->log_bytes = log_file_size;
 	options->files_max = open_files;
 	options->direct = use_direct_io;
+	options->writers_max = WRITERS_MAX;
 	options->read_ahead = read_ahead;
 }
 

@@ -14,7 +14,10 @@ namespace iolane {
 /* As enum iolane_durability. */
 extern ulong flush_log_at_trx_commit;
 
-/* Is what this connection does work that nobody waits for? */
+/*
+ * Is what this connection does work that nobody waits for: by its setting, or as it
+ * changes or checks whole tables?
+ */
 bool is_background(THD *thd);
 
 /* How long it waits for a row; 0 with NOWAIT. */

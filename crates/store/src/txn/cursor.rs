@@ -36,7 +36,7 @@ pub struct Cursor<'s, B: Backing = PageStore>(Way<'s, B>);
 
 enum Way<'s, B: Backing> {
     Seen(Walk<'s, B>),
-    Locked(LockedWalk<'s, B>),
+    Locked(Box<LockedWalk<'s, B>>),
 }
 
 impl<'s, B: Backing> Transaction<'s, B> {
@@ -57,10 +57,12 @@ impl<'s, B: Backing> Transaction<'s, B> {
         let way = match (lock, index) {
             (None, None) => Way::Seen(self.walk(table, &bounds, direction)?),
             (None, Some(index)) => Way::Seen(self.walk_by(table, index, &bounds, direction)?),
-            (Some(lock), None) => Way::Locked(self.locked_walk(table, &bounds, direction, lock)?),
-            (Some(lock), Some(index)) => {
-                Way::Locked(self.locked_walk_by(table, index, &bounds, direction, lock)?)
+            (Some(lock), None) => {
+                Way::Locked(Box::new(self.locked_walk(table, &bounds, direction, lock)?))
             }
+            (Some(lock), Some(index)) => Way::Locked(Box::new(
+                self.locked_walk_by(table, index, &bounds, direction, lock)?,
+            )),
         };
         Ok(Cursor(way))
     }
@@ -105,7 +107,8 @@ impl<'s, B: Backing> Cursor<'s, B> {
             Way::Locked(walk) => {
                 let (table, how) = (Arc::clone(&walk.table), walk.how());
                 let index = walk.index;
-                Way::Locked(transaction.locked_walk_within(table, index, bounds, direction, how))
+                let turned = transaction.locked_walk_within(table, index, bounds, direction, how);
+                Way::Locked(Box::new(turned))
             }
         };
         match &mut way {
