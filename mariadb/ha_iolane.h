@@ -177,7 +177,7 @@ private:
 	std::string current_;
 
 	/* A row on its way to the store. */
-	std::string packed_;
+	std::string packed_, packed_before_;
 	std::vector<std::string> keys_;
 	std::vector<iolane_value> values_;
 	/* A record of search keys. */

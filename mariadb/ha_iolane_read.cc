@@ -161,16 +161,12 @@ std::string ha_iolane::search_key(uint key, const uchar *value, key_part_map par
 {
 	KEY *info = &table->key_info[key];
 	uint count = count_parts(info, parts);
-	uint length = 0;
 	std::string bytes;
 	bool has_null;
 
-	for (uint i = 0; i < count; i++)
-		length += info->key_part[i].store_length;
 	scratch_.resize(table->s->rec_buff_length);
 	memcpy(scratch_.data(), table->s->default_values, table->s->reclength);
-	if (length)
-		key_restore(scratch_.data(), value, info, length);
+	restore_key(table, info, count, value, scratch_.data());
 	encode_key(table, info, count, scratch_.data(), &bytes, &has_null);
 	return bytes;
 }

@@ -113,13 +113,15 @@ int ha_iolane::update_row(const uchar *before, const uchar *after)
 {
 	if (!transaction())
 		return HA_ERR_INTERNAL_ERROR;
-	/* Of BLOBs, that is where they are. */
-	if (!memcmp(before, after, table_share->reclength))
-		return HA_ERR_RECORD_IS_THE_SAME;
 	std::string old_key = has_primary_key() ? key_of(before) : current_;
 	std::string key = has_primary_key() ? key_of(after) : old_key;
 	int error;
 
+	/* Bytes of no value, such as those of a NULL, may differ. */
+	pack_record(table, before, &packed_before_);
+	pack_record(table, after, &packed_);
+	if (packed_ == packed_before_)
+		return HA_ERR_RECORD_IS_THE_SAME;
 	if (key != old_key) {
 		error = replace(after, old_key, key);
 	} else {

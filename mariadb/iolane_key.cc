@@ -207,6 +207,56 @@ void encode_key(TABLE *table, const KEY *key, uint parts, const uchar *record, s
 	}
 }
 
+/* Bits beside those for NULL, as key_restore() of the server has them. */
+static void restore_bits(const KEY_PART_INFO *part, const uchar *from, uchar *record)
+{
+	Field_bit *field = (Field_bit *) part->field;
+	uint head = 0;
+
+	if (field->bit_len) {
+		set_rec_bits(*from, record + part->null_offset + (part->null_bit == 128),
+			     field->bit_ofs, field->bit_len);
+		head = 1;
+	}
+	memcpy(record + part->offset, from + head, part->length - head);
+}
+
+void restore_key(TABLE *table, const KEY *key, uint parts, const uchar *from, uchar *record)
+{
+	for (uint i = 0; i < parts; i++) {
+		const KEY_PART_INFO *part = &key->key_part[i];
+		const uchar *next = from + part->store_length;
+		Field *field = part->field;
+
+		if (part->null_bit) {
+			if (*from++) {
+				record[part->null_offset] |= part->null_bit;
+				from = next;
+				continue;
+			}
+			record[part->null_offset] &= (uchar) ~part->null_bit;
+		}
+		if (part->key_part_flag & HA_BLOB_PART) {
+			((Field_blob *) field)->set_ptr_offset(record - table->record[0], uint2korr(from),
+							       from + HA_KEY_BLOB_LENGTH);
+		} else if (part->key_part_flag & HA_VAR_LENGTH_PART) {
+			uint length = std::min<uint>(uint2korr(from), part->length);
+			uint head = ((Field_varstring *) field)->length_bytes;
+
+			if (head == 1)
+				record[part->offset] = (uchar) length;
+			else
+				int2store(record + part->offset, (uint16) length);
+			memcpy(record + part->offset + head, from + HA_KEY_BLOB_LENGTH, length);
+		} else if (part->type == HA_KEYTYPE_BIT) {
+			restore_bits(part, from, record);
+		} else {
+			memcpy(record + part->offset, from, part->length);
+		}
+		from = next;
+	}
+}
+
 std::string end_of_prefix(std::string prefix)
 {
 	while (!prefix.empty() && (uchar) prefix.back() == 0xFF)

@@ -17,6 +17,13 @@ namespace iolane {
 void encode_key(TABLE *table, const KEY *key, uint parts, const uchar *record,
 		std::string *out, bool *has_null);
 
+/*
+ * Puts the first parts of a key, as the server hands them over to search for, into a
+ * record that is laid out as table->record[0]. A value may be longer than its column can
+ * hold, as the greatest one of LIKE is: it is kept, and cut when it is encoded.
+ */
+void restore_key(TABLE *table, const KEY *key, uint parts, const uchar *from, uchar *record);
+
 /* The least bytes above all that begin with `prefix`; "" if there are none. */
 std::string end_of_prefix(std::string prefix);
 

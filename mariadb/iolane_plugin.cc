@@ -23,14 +23,14 @@ static int drop_table(handlerton *, const char *path)
 	return dictionary.drop(path);
 }
 
-/* The folder of the store, in that of the server's data. */
+/* The folder of the store, in that of the server's data: no database has such a name. */
 static std::string folder()
 {
 	std::string path = mysql_real_data_home_ptr;
 
 	if (!path.empty() && path.back() != '/')
 		path += '/';
-	return path + "iolane";
+	return path + "#iolane";
 }
 
 static int open_store()

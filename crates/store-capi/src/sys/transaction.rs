@@ -17,7 +17,8 @@ pub enum iolane_isolation {
     /// It sees what was committed when it first read something, and changes nothing
     /// else: IOLANE_STORE_ERROR_CONFLICT.
     IOLANE_SNAPSHOT = 0,
-    /// It sees the same, and changes and locks the newest version of a row.
+    /// It sees what was committed when it first read something without locking it, and
+    /// changes and locks the newest version of a row.
     IOLANE_REPEATABLE_READ = 1,
     /// It sees what was committed when the statement first read something, and
     /// changes and locks the newest version of a row.

@@ -76,10 +76,15 @@ impl<'s, B: Backing> Cursor<'s, B> {
     /// As [`Transaction::get`], with locks as [`Transaction::lock_row`].
     pub fn next(&mut self, transaction: &mut Transaction<'s, B>) -> Result<Option<Row>, Error> {
         transaction.check_open()?;
-        transaction.look();
         let row = match &mut self.0 {
-            Way::Seen(walk) => walk.next(transaction),
-            Way::Locked(walk) => walk.next(transaction),
+            Way::Seen(walk) => {
+                transaction.look();
+                walk.next(transaction)
+            }
+            Way::Locked(walk) => {
+                transaction.look_for_changes();
+                walk.next(transaction)
+            }
         };
         row.transpose()
     }

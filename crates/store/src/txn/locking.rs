@@ -86,6 +86,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
         when: WhenLocked,
     ) -> Result<LockedRows<'t, 's, B>, Error> {
         let walk = self.locked_walk(table, &bounds, direction, (mode, when))?;
+        self.look_for_changes();
         Ok(LockedRows {
             transaction: self,
             walk,
@@ -117,6 +118,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
         when: WhenLocked,
     ) -> Result<LockedRows<'t, 's, B>, Error> {
         let walk = self.locked_walk_by(table, index, &bounds, direction, (mode, when))?;
+        self.look_for_changes();
         Ok(LockedRows {
             transaction: self,
             walk,
@@ -171,7 +173,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
             Err(Error::Lock(LockError::Busy)) if when == WhenLocked::Skip => return Ok(None),
             locked => locked?,
         }
-        self.look();
+        self.look_for_changes();
         let _acting = self.acting();
         self.newest_row(table, key)
     }

@@ -42,8 +42,9 @@ pub enum Isolation {
     /// another one has changed since is not changed: [`Error::WriteConflict`].
     #[default]
     Snapshot,
-    /// It sees the same; changes and locking reads are of the newest version of a
-    /// row, as InnoDB's are.
+    /// It sees what had been committed when it first read something without locking
+    /// it; changes and locking reads are of the newest version of a row, as InnoDB's
+    /// are.
     RepeatableRead,
     /// As [`RepeatableRead`](Self::RepeatableRead), but what it sees is what had
     /// been committed when the [statement](Transaction::begin_statement) first read
@@ -243,6 +244,13 @@ impl<'s, B: Backing> Transaction<'s, B> {
     pub(super) fn look(&mut self) {
         if self.view.is_none() {
             self.view = Some(self.system.views.open());
+        }
+    }
+
+    /// The same before it changes or locks rows, where these are of its view.
+    pub(super) fn look_for_changes(&mut self) {
+        if !self.is_of_newest() {
+            self.look();
         }
     }
 

@@ -96,7 +96,7 @@ impl<B: Backing> Transaction<'_, B> {
             entries_stay: false,
         };
         self.lock(table.id, &planned.key)?;
-        self.look();
+        self.look_for_changes();
         let (is_long, has_indexes) = (system.is_long(&planned), !table.indexes.is_empty());
         // Otherwise it is looked at when it is changed.
         if is_long || has_indexes {
@@ -142,8 +142,8 @@ impl<B: Backing> Transaction<'_, B> {
             .writer
             .as_mut()
             .expect("rows are planned by who writes");
-        let view = &self.view.as_ref().expect("opened with the lock").view;
-        let view = (!is_of_newest).then_some(&**view);
+        let view = || &*self.view.as_ref().expect("opened with the lock").view;
+        let view = (!is_of_newest).then(view);
         let changing = system.gate.read();
         for row in &mut changes.planned {
             system.put_away(writer, table, row)?;
@@ -191,11 +191,11 @@ impl<B: Backing> Transaction<'_, B> {
     pub(super) fn changeable(&self, table: &Table, key: &[u8]) -> Result<Option<Version>, Error> {
         let newest = self.system.newest(table, key)?;
         if let Some(newest) = &newest {
-            let view = &self.view.as_ref().expect("opened with the lock").view;
             if self.system.unfinished.contains(&newest.trx) {
                 return Err(unfinished(table));
             }
-            let is_seen = self.is_of_newest() || view.sees(newest.trx);
+            let view = || &self.view.as_ref().expect("opened with the lock").view;
+            let is_seen = self.is_of_newest() || view().sees(newest.trx);
             if self.own() != Some(newest.trx) && !is_seen {
                 return Err(self.conflict(table));
             }
