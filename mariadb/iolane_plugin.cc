@@ -8,7 +8,12 @@
 
 #include <sys/stat.h>
 
+/* The server's, in none of its headers. */
+void ignore_db_dirs_append(const char *dirname_arg);
+
 namespace iolane {
+
+static const char FOLDER[] = "#iolane";
 
 iolane_store *store;
 handlerton *hton;
@@ -30,7 +35,7 @@ static std::string folder()
 
 	if (!path.empty() && path.back() != '/')
 		path += '/';
-	return path + "#iolane";
+	return path + FOLDER;
 }
 
 static int open_store()
@@ -48,6 +53,7 @@ static int open_store()
 static int initialize(void *place)
 {
 	hton = (handlerton *) place;
+	ignore_db_dirs_append(FOLDER);
 	if (open_store()) {
 		log_failure("the store cannot be opened");
 		return 1;
