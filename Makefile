@@ -74,6 +74,10 @@ power-campaign: build ## A served disk's power, cut under the store and other da
 sanitize: ## shuttle, Miri and ThreadSanitizer; needs Rust's nightly toolchain with rust-src and miri
 	scripts/sanitize $(PARTS)
 
+.PHONY: mariadb
+mariadb: ## The storage engine for MariaDB: target/mariadb/ha_iolane.so; the first time, five minutes and 2 GB in ~/.cache
+	scripts/mariadb-build
+
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched
 
