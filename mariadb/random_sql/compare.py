@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The same statements on two engines of one server, and what differs."""
+
+import protocol
+
+LOCK_WAIT, DEADLOCK, CHANGED_SINCE = 1205, 1213, 1020
+# What one engine may wait for and the other not: InnoDB locks gaps, and rows that it looks at in vain.
+LOCK_ERRORS = {LOCK_WAIT, DEADLOCK, CHANGED_SINCE}
+UNKNOWN_VARIABLE = 1193
+# Each is set where the server has it. Nothing waits for a lock: all statements come from one thread.
+SETTINGS = [
+    "SET SESSION lock_wait_timeout = 0",
+    "SET SESSION innodb_lock_wait_timeout = 0",
+    "SET SESSION iolane_lock_wait_timeout = 0",
+    "SET SESSION timestamp = 1700000000",
+    "SET SESSION time_zone = '+00:00'",
+]
+MAINTENANCE = ("CHECK", "ANALYZE", "OPTIMIZE", "REPAIR")
+
+
+class Difference(Exception):
+    def __init__(self, kind, text, at):
+        super().__init__(text)
+        self.kind = kind
+        self.at = at
+
+
+class Undecided(Exception):
+    """A lock that one engine alone waits for, outside a transaction: their contents differ from here on, rightly."""
+
+
+class Side:
+    def __init__(self, socket, database, engine, connections, level):
+        self.engine = engine
+        admin = protocol.Connection(socket)
+        for statement in (f"DROP DATABASE IF EXISTS {database}", f"CREATE DATABASE {database} CHARACTER SET utf8mb4"):
+            reply = admin.query(statement)
+            if reply.code:
+                raise Difference("drop", f"{engine}: {statement}: {reply}", 0)
+        admin.close()
+        self.connections = [protocol.Connection(socket, database) for _ in range(connections)]
+        for connection in self.connections:
+            for setting in SETTINGS + [f"SET SESSION TRANSACTION ISOLATION LEVEL {level}"]:
+                reply = connection.query(setting)
+                if reply.code not in (0, UNKNOWN_VARIABLE):
+                    raise SystemExit(f"{setting}: {reply}")
+
+    def query(self, connection, statement):
+        return self.connections[connection].query(statement.replace("{ENGINE}", self.engine))
+
+    def close(self):
+        for connection in self.connections:
+            connection.close()
+
+
+def show(row):
+    return "(" + ", ".join("NULL" if value is None else repr(value.decode("utf8", "replace"))[:60] for value in row) + ")"
+
+
+def sortable(row):
+    return tuple((value is not None, value or b"") for value in row)
+
+
+def differing_rows(sides, left, right, ordered):
+    """What differs, in words; None if nothing does."""
+    if not ordered:
+        left, right = sorted(left, key=sortable), sorted(right, key=sortable)
+    if left == right:
+        return None
+    if len(left) != len(right):
+        text = f"{len(left)} rows from {sides[0].engine}, {len(right)} from {sides[1].engine}"
+    else:
+        text = "rows differ"
+    for one, other in zip(left + [()] * len(right), right + [()] * len(left)):
+        if one != other:
+            return f"{text}; first {show(one)} and {show(other)}"
+    return text
+
+
+class Pair:
+    def __init__(self, server, engines, connections, level):
+        self.server = server
+        self.count = 0
+        self.lock_differences = 0
+        self.open = [False] * connections
+        try:
+            self.sides = [Side(server.socket, f"side_{number}", engine, connections, level) for number, engine in enumerate(engines)]
+        except protocol.Lost as lost:
+            raise Difference("lost", f"the server died: {lost}\n{server.tail()}", 0) from lost
+
+    def close(self):
+        for side in self.sides:
+            side.close()
+
+    def differ(self, kind, text):
+        raise Difference(kind, text, self.count)
+
+    def both(self, connection, statement):
+        replies = []
+        for side in self.sides:
+            try:
+                replies.append(side.query(connection, statement))
+            except protocol.Lost as lost:
+                self.differ("lost", f"{side.engine}: the server died at: {statement}: {lost}\n{self.server.tail()}")
+        return replies
+
+    def run(self, connection, statement):
+        """Runs a statement on both; whether it succeeded. Raises Difference."""
+        self.count += 1
+        left, right = self.both(connection, statement)
+        if left.code != right.code:
+            if left.code in LOCK_ERRORS or right.code in LOCK_ERRORS:
+                return self.undo(connection)
+            self.differ("code", f"{self.sides[0].engine}: {left}; {self.sides[1].engine}: {right}")
+        self.follow(connection, statement, left.code)
+        if left.code:
+            return False
+        if (left.rows is None) != (right.rows is None):
+            self.differ("rows", f"{left} and {right}")
+        if left.rows is None:
+            if left.affected != right.affected:
+                self.differ("affected", f"{left.affected} rows affected in {self.sides[0].engine}, {right.affected} in {self.sides[1].engine}")
+        elif statement.startswith(MAINTENANCE):
+            self.compare_messages(left, right)
+        else:
+            found = differing_rows(self.sides, left.rows, right.rows, statement.endswith("/*ordered*/"))
+            if found:
+                self.differ("rows", found)
+        return True
+
+    def follow(self, connection, statement, code):
+        """Whether the connection is in a transaction."""
+        first = statement.split(None, 1)[0]
+        if first in ("BEGIN", "START"):
+            self.open[connection] = code == 0
+        elif first == "COMMIT" or statement == "ROLLBACK" or first in MAINTENANCE + ("CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE"):
+            self.open[connection] = False
+        elif code == DEADLOCK:
+            self.open[connection] = False
+
+    def undo(self, connection):
+        """One engine has refused what the other has done: neither shall have."""
+        self.lock_differences += 1
+        if not self.open[connection]:
+            raise Undecided
+        self.both(connection, "ROLLBACK")
+        self.open[connection] = False
+        return False
+
+    def compare_messages(self, left, right):
+        """Engines say other things about a table; what is wrong must be wrong with both."""
+        wrong = [[show(row) for row in reply.rows if row[2] and row[2].lower() == b"error"] for reply in (left, right)]
+        if bool(wrong[0]) != bool(wrong[1]):
+            self.differ("check", f"{wrong[0]} and {wrong[1]}")
+
+    def compare_contents(self):
+        for number, is_open in enumerate(self.open):
+            if is_open:
+                self.run(number, "COMMIT")
+        names = [sorted(row[0].decode() for row in reply.rows) for reply in self.both(0, "SHOW TABLES")]
+        if names[0] != names[1]:
+            self.differ("contents", f"tables {names[0]} and {names[1]}")
+        for name in names[0]:
+            self.run(0, f"CHECK TABLE {name} EXTENDED")
+            self.run(0, f"SELECT * FROM {name}")
+            keys = {row[2].decode() for row in self.both(0, f"SHOW INDEX FROM {name}")[0].rows}
+            for key in sorted(keys):
+                self.run(0, f"SELECT COUNT(*) FROM {name} FORCE INDEX ({key})")
+                self.run(0, f"SELECT id FROM {name} FORCE INDEX ({key}) WHERE id >= 0")
+
+
+def play(server, engines, connections, level, operations):
+    """Runs (connection, statement)s and compares what is left. Raises Difference, Undecided."""
+    pair = Pair(server, engines, connections, level)
+    try:
+        for connection, statement in operations:
+            pair.run(connection, statement)
+        pair.compare_contents()
+    finally:
+        pair.close()

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Random SQL on two engines side by side; scripts/mariadb-random says how."""
+
+import argparse
+import random
+import sys
+
+import compare
+import server as servers
+import statements
+
+# A shorter script is sought in so many runs at most.
+SHRINK_RUNS_MAX = 250
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--engines", nargs=2, default=["InnoDB", "IOLANE"])
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--statements", type=int, default=10000)
+    parser.add_argument("--length", type=int, default=250)
+    parser.add_argument("--connections", type=int, default=4)
+    parser.add_argument("--failures", type=int, default=1)
+    parser.add_argument("--replay")
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args()
+    if options.seed is None:
+        options.seed = random.randrange(1 << 31)
+    return options
+
+
+class Episode:
+    """Statements from one seed, on empty databases."""
+
+    def __init__(self, options, seed):
+        self.options = options
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.level = self.random.choice(statements.LEVELS)
+        self.operations = []
+        self.lock_differences = 0
+
+    def run(self, server):
+        """Raises Difference, Undecided."""
+        generator = statements.Generator(self.random, self.options.connections)
+        pair = compare.Pair(server, self.options.engines, self.options.connections, self.level)
+        try:
+            for _ in range(self.options.length):
+                connection, statement, done = generator.next()
+                self.operations.append((connection, statement))
+                if pair.run(connection, statement):
+                    done()
+                elif not pair.open[connection]:
+                    generator.ended(connection)
+            pair.compare_contents()
+        finally:
+            self.lock_differences = pair.lock_differences
+            pair.close()
+
+
+def outcome(server, options, level, operations):
+    try:
+        compare.play(server, options.engines, options.connections, level, operations)
+    except compare.Difference as difference:
+        if difference.kind in ("lost", "drop"):
+            server.restart()
+        return difference
+    except compare.Undecided:
+        pass
+    return None
+
+
+def shrink(server, options, level, operations, difference):
+    """Fewer operations with a difference of the same kind: halves, quarters, and so on are left out."""
+    operations = operations[: difference.at] or operations
+    runs = 0
+    size = max(1, len(operations) // 2)
+    while runs < SHRINK_RUNS_MAX:
+        at = 0
+        smaller = False
+        while at < len(operations) and runs < SHRINK_RUNS_MAX:
+            fewer = operations[:at] + operations[at + size :]
+            runs += 1
+            found = outcome(server, options, level, fewer)
+            if found is not None and found.kind == difference.kind:
+                operations, difference, smaller = fewer[: found.at] or fewer, found, True
+            else:
+                at += size
+        if size == 1 and not smaller:
+            break
+        size = max(1, size // 2)
+    return operations, difference
+
+
+def script(level, operations):
+    lines = [f"level {level}"] + [f"{connection}> {statement}" for connection, statement in operations]
+    return "\n".join(lines)
+
+
+def replay(server, options):
+    """A script as printed, from a file."""
+    level = "REPEATABLE READ"
+    operations = []
+    with open(options.replay) as lines:
+        for line in lines:
+            line = line.rstrip("\n")
+            if line.startswith("level "):
+                level = line[len("level ") :]
+            elif line[:1].isdigit() and "> " in line:
+                connection, statement = line.split("> ", 1)
+                operations.append((int(connection), statement))
+    found = outcome(server, options, level, operations)
+    print(f"statement {found.at}: {found}" if found else "no difference")
+    return 3 if found else 0
+
+
+def campaign(server, options):
+    seeds = random.Random(options.seed)
+    done = episodes = cut_short = lock_differences = failures = 0
+    print(f"seed {options.seed}", flush=True)
+    while done < options.statements and failures < options.failures:
+        episode = Episode(options, seeds.randrange(1 << 31))
+        try:
+            episode.run(server)
+        except compare.Undecided:
+            cut_short += 1
+        except compare.Difference as difference:
+            failures += 1
+            print(f"FAIL seed {episode.seed}, statement {difference.at}: {difference}", flush=True)
+            if difference.kind in ("lost", "drop"):
+                server.restart()
+            operations, found = shrink(server, options, episode.level, episode.operations, difference)
+            print(f"{script(episode.level, operations)}\n-- {found}\n", flush=True)
+        done += len(episode.operations)
+        episodes += 1
+        lock_differences += episode.lock_differences
+    print(f"{done} statements in {episodes} episodes, {cut_short} of them cut short by a lock that one engine alone waited for;"
+          f" {lock_differences} such locks")
+    print(f"{episodes - failures} passed, {failures} failed, 0 skipped")
+    return 3 if failures else 0
+
+
+def main():
+    options = arguments()
+    server = servers.Server(options.folder, options.command)
+    server.start()
+    try:
+        return replay(server, options) if options.replay else campaign(server, options)
+    finally:
+        server.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
