@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A scratch server, started anew from a copy of an empty data directory when it dies."""
+"""A scratch server, started from a copy of an empty data directory, or with what a dead one left."""
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import time
 
 import protocol
@@ -12,11 +14,19 @@ START_S_MAX = 60
 LOG_LINES = 60
 
 
+def end_in_order():
+    """A signal ends the program as an exception does, so that its servers are stopped."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
 class Server:
-    def __init__(self, folder, command):
-        self.folder = folder
-        self.socket = os.path.join(folder, "socket")
-        self.log = os.path.join(folder, "server.log")
+    def __init__(self, folder, command, name="data"):
+        self.folder = os.path.join(folder, name)
+        os.makedirs(self.folder, exist_ok=True)
+        self.empty = os.path.join(folder, "empty")
+        self.socket = os.path.join(self.folder, "socket")
+        self.log = os.path.join(self.folder, "server.log")
         self.command = command
         self.process = None
 
@@ -24,10 +34,17 @@ class Server:
         """With an empty data directory."""
         data = os.path.join(self.folder, "data")
         shutil.rmtree(data, ignore_errors=True)
-        shutil.copytree(os.path.join(self.folder, "empty"), data)
-        with open(self.log, "wb") as log:
+        shutil.copytree(self.empty, data)
+        with open(self.log, "wb"):
+            pass
+        self.resume()
+
+    def resume(self):
+        """With the data that are there."""
+        data = os.path.join(self.folder, "data")
+        with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                self.command + [f"--datadir={data}", f"--socket={self.socket}", "--skip-networking"],
+                self.command + [f"--datadir={data}", f"--socket={self.socket}", f"--pid-file={self.folder}/pid"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until = time.monotonic() + START_S_MAX
         while time.monotonic() < until:
