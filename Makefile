@@ -74,12 +74,15 @@ power-campaign: build ## A served disk's power, cut under the store and other da
 sanitize: ## shuttle, Miri and ThreadSanitizer; needs Rust's nightly toolchain with rust-src and miri
 	scripts/sanitize $(PARTS)
 
-.PHONY: mariadb mariadb-test
+.PHONY: mariadb mariadb-test mariadb-bench
 mariadb: ## The storage engine for MariaDB: target/mariadb/ha_iolane.so; the first time, five minutes and 2 GB in ~/.cache
 	scripts/mariadb-build
 
 mariadb-test: ## Its tests: our suite and those that the server has for any engine; half an hour
 	scripts/mariadb-test
+
+mariadb-bench: ## sysbench on InnoDB and on it, in turn: an hour; VOLUME=3000 on a volume with that limit (root)
+	scripts/mariadb-bench
 
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched
