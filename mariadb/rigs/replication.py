@@ -34,11 +34,11 @@ def must(server, statement):
     return reply
 
 
-def start(folder, name, number, port, engine, command):
+def start(folder, name, number, port, engine, parallel, command):
     server = servers.Server(folder, command + [
         "--bind-address=127.0.0.1", f"--port={port}", f"--server-id={number}", "--log-bin=binlog", "--binlog-format=ROW",
         "--sync-binlog=1", "--log-slave-updates=ON", f"--default-storage-engine={engine}", f"--gtid-pos-auto-engines={engine}",
-        "--slave-parallel-threads=4"], name)
+        f"--slave-parallel-threads={parallel}"], name)
     server.start()
     return server
 
@@ -67,10 +67,10 @@ def engine_of(server):
 
 
 def direction(options, folder, engines, port):
-    primary = start(folder, "primary", 1, port, engines[0], options.command)
+    primary = start(folder, "primary", 1, port, engines[0], options.parallel, options.command)
     replica = None
     try:
-        replica = start(folder, "replica", 2, port + 1, engines[1], options.command)
+        replica = start(folder, "replica", 2, port + 1, engines[1], options.parallel, options.command)
         must(primary, "CREATE USER repl@'127.0.0.1'")
         must(primary, "GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'")
         must(primary, "RESET MASTER")
@@ -113,6 +113,7 @@ def main():
     parser.add_argument("--port", type=int, default=33480)
     parser.add_argument("--transactions", type=int, default=10000)
     parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--parallel", type=int, default=4)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
