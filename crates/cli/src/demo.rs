@@ -153,6 +153,7 @@ impl Bench for Demo {
         bench.table.log_size = LOG_BYTES;
         bench.table.order = LoadOrder::Random;
         bench.course = arguments.course;
+        bench.objective = arguments.objective;
         let mut on_volume = bench.clone();
         on_volume.beside = VOLUME_BESIDE.to_vec();
         on_volume.rate = Some(VOLUME_RATE_PER_SECOND);

@@ -4,7 +4,7 @@
 use iolane_disk::Description;
 use iolane_disk::elevator::Core;
 use iolane_disk::simulation::{Arrival, Commit, Simulation, Stream, Time, Transactions};
-use iolane_sched::{Config, Level, Policy};
+use iolane_sched::{Config, Level, Objective, Policy};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -17,10 +17,10 @@ struct Outcome {
 }
 
 /// `others`: the levels of the lower requests, and which share of them is reads.
-fn short(preset: &str, others: &[(Level, f64)], seed: u64) -> Outcome {
+fn short(preset: &str, others: &[(Level, f64)], seed: u64, objective: Objective) -> Outcome {
     let disk = Description::preset(preset).unwrap().build(seed).unwrap();
     let mut config = Config::new(Policy::Lanes);
-    config.rotational = disk.rotating();
+    config.objective = objective;
     let pages = |process, level, read_share, arrival| Stream {
         process,
         level,
@@ -81,9 +81,9 @@ fn short_transactions_wait_for_little_of_what_nobody_waits_for() {
         ("ultrastar-36lzx", 90.0, &runs[..]),
         ("percona-4x7200", 400.0, &runs[..]),
     ] {
-        let alone = short(preset, &[], 1);
+        let alone = short(preset, &[], 1, Objective::default());
         for (name, others, times) in runs {
-            let beside = short(preset, others, 1);
+            let beside = short(preset, others, 1, Objective::default());
             let report = [&alone, &beside].map(|run| {
                 format!(
                     "half of the reads {:.1} ms, p99 {:.1} ms; p99 of commits {:.1} ms, others {:.0?}/s",
@@ -102,5 +102,27 @@ fn short_transactions_wait_for_little_of_what_nobody_waits_for() {
                 assert!(others > others_min, "{report}");
             }
         }
+    }
+}
+
+/// Who wants less of that says so.
+#[test]
+fn a_slowdown_that_is_asked_for_costs_the_scan() {
+    let scan = [(Level::Background, 1.0)];
+    for preset in ["sata-7200", "ultrastar-36lzx", "percona-4x7200"] {
+        let alone = short(preset, &[], 1, Objective::default());
+        let usual = short(preset, &scan, 1, Objective::default());
+        let asked = short(preset, &scan, 1, Objective::Slowdown(150));
+        let report = format!(
+            "{preset}: reads' p99 {:.1} ms alone, beside a scan {:.1} ms at {:.0?}/s, with slowdown=1.5 {:.1} ms at {:.0?}/s",
+            alone.read_p99_ms,
+            usual.read_p99_ms,
+            usual.others_per_second,
+            asked.read_p99_ms,
+            asked.others_per_second
+        );
+        println!("{report}");
+        assert!(asked.read_p99_ms < 3.0 * alone.read_p99_ms, "{report}");
+        assert!(asked.others_per_second[0] > 50.0, "{report}");
     }
 }

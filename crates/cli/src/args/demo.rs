@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use iolane_sched::Objective;
 
 use super::choices::{Backend, DemoServer};
 use super::common::{CourseArgs, OutputArgs};
@@ -37,6 +38,10 @@ pub struct DemoArgs {
         help_heading = "Target"
     )]
     pub server: DemoServer,
+    /// What the window is to reach with iolane: elasticity=E, slowdown=X or latency=TIME, as
+    /// iolane bench mix --help explains [default: elasticity=0.3]
+    #[arg(long, value_name = "OBJECTIVE")]
+    pub objective: Option<Objective>,
     /// What carries requests to the kernel
     #[arg(long, value_enum, default_value = "auto", value_name = "BACKEND")]
     pub backend: Backend,

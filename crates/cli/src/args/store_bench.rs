@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use iolane_sched::Objective;
 use serde::Serialize;
 
 use super::choices::{Backend, IoMode, Switch};
@@ -129,6 +130,10 @@ pub struct StoreBenchArgs {
     /// 4,8,16. Otherwise it is learned.
     #[arg(long, value_name = "LIST", value_parser = depths)]
     pub windows: Option<List>,
+    /// What the learned window is to reach: elasticity=E, slowdown=X or latency=TIME, as iolane
+    /// bench mix --help explains [default: elasticity=0.3]
+    #[arg(long, value_name = "OBJECTIVE")]
+    pub objective: Option<Objective>,
     /// What is read ahead of a scan, one run each [default: as the policy has it]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub read_ahead: Vec<ReadAhead>,

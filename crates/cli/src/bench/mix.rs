@@ -120,16 +120,12 @@ pub struct Background {
     pub block_sizes_bytes: Vec<u64>,
 }
 
-fn as_text<S: serde::Serializer>(objective: &Objective, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(objective)
-}
-
 #[derive(Clone, Debug, Serialize)]
 pub struct MixOptions {
     pub load: MixLoad,
     pub policies: Vec<Policy>,
     /// Of the policy lanes.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "super::as_text")]
     pub objective: Objective,
     pub windows: Vec<u64>,
     /// Names that the disk offers, once checked.

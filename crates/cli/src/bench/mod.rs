@@ -167,6 +167,14 @@ pub fn merge_runs<R>(runs: &mut [R], others: Vec<R>, merge: impl Fn(&mut R, R)) 
 }
 
 /// A list that may not name anything twice.
+/// As `--objective` has it.
+fn as_text<S: serde::Serializer>(
+    objective: &iolane_sched::Objective,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    to.collect_str(objective)
+}
+
 fn without_repeats<T: PartialEq>(values: &[T], option: &str) -> Result<(), Failure> {
     let twice = (1..values.len()).any(|at| values[..at].contains(&values[at]));
     if !twice {

@@ -385,6 +385,7 @@ pub fn store_runs() -> Vec<StoreRun> {
         policy: StorePolicy::Aggressive,
         priorities: Switch::On,
         window: None,
+        objective: iolane_sched::Objective::default(),
         read_ahead: None,
         io: IoMode::Direct,
         backend: Backend::Auto,

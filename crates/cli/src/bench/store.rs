@@ -17,6 +17,7 @@ mod work;
 
 use std::path::PathBuf;
 
+use iolane_sched::Objective;
 use iolane_store::{IoPolicy, ScanReadAhead};
 use serde::Serialize;
 
@@ -67,6 +68,9 @@ pub struct StoreBenchOptions {
     pub priorities: Vec<Switch>,
     /// Beside the learned one.
     pub windows: Vec<u64>,
+    /// Of the learned window.
+    #[serde(serialize_with = "super::as_text")]
+    pub objective: Objective,
     pub read_ahead: Vec<ReadAhead>,
     pub io: Vec<IoMode>,
     pub backends: Vec<Backend>,
@@ -95,6 +99,9 @@ pub struct Setting {
     pub priorities: Switch,
     /// `None`: learned, or without bound where there are no priorities.
     pub window: Option<u64>,
+    /// Of the learned one; in the options for all runs.
+    #[serde(skip)]
+    pub objective: Objective,
     /// `None`: as the policy has it.
     pub read_ahead: Option<ReadAhead>,
     pub io: IoMode,
@@ -181,6 +188,7 @@ impl StoreBenchOptions {
                                     policy,
                                     priorities,
                                     window,
+                                    objective: self.objective,
                                     read_ahead,
                                     io,
                                     backend,
@@ -199,6 +207,13 @@ impl StoreBenchOptions {
             }
         }
         settings
+    }
+
+    fn has_learned_window(&self) -> bool {
+        let settings = self.settings();
+        settings
+            .iter()
+            .any(|one| one.priorities == Switch::On && one.window.is_none())
     }
 
     fn scheduling_of(&self, policy: StorePolicy) -> Vec<(Switch, Option<u64>)> {
@@ -328,11 +343,12 @@ impl Bench for StoreBench {
         };
         let fitting = table.rows_of(arguments.table.table_size);
         table.rows = arguments.table.rows.unwrap_or(fitting);
-        Ok(StoreBenchOptions {
+        let options = StoreBenchOptions {
             experiments: arguments.experiments,
             policies: arguments.policy,
             priorities: arguments.priorities,
             windows: arguments.windows.map(|list| list.0).unwrap_or_default(),
+            objective: arguments.objective.unwrap_or_default(),
             read_ahead: arguments.read_ahead,
             io: arguments.io,
             backends: arguments.backend,
@@ -345,7 +361,14 @@ impl Bench for StoreBench {
             course: Course::from_args(&arguments.course),
             model: arguments.model,
             directory: arguments.directory,
-        })
+        };
+        if arguments.objective.is_some() && !options.has_learned_window() {
+            return Err(Failure::usage(
+                "--objective is for runs with priorities, and there are none",
+                "Give --priorities on, or --policy aggressive.",
+            ));
+        }
+        Ok(options)
     }
 
     fn target(options: &StoreBenchOptions) -> Option<TargetRequest> {

@@ -211,7 +211,10 @@ fn built(builder: EngineBuilder) -> Result<Arc<Engine>, Failure> {
 /// Without priorities, what a program gets from the kernel: first come, first
 /// served, as many at once as there are.
 fn engine(setting: &Setting) -> EngineBuilder {
-    let mut builder = Engine::builder().backend(through_engine::choice(setting.backend));
+    let objective = setting.objective;
+    let mut builder = Engine::builder()
+        .backend(through_engine::choice(setting.backend))
+        .configure(move |_, config| config.objective = objective);
     if setting.priorities == Switch::Off {
         builder = builder
             .policy(Policy::Noop)

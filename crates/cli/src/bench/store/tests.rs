@@ -51,6 +51,15 @@ fn fixed_windows_are_runs_with_priorities_beside_the_learned_one() {
 }
 
 #[test]
+fn an_objective_is_for_runs_with_priorities() {
+    let asked = options("oltp --priorities on,off --objective slowdown=2").unwrap();
+    let slowdown = iolane_sched::Objective::Slowdown(200);
+    assert!(asked.settings().iter().all(|one| one.objective == slowdown));
+    let refused = options("scan --priorities off --objective slowdown=2");
+    assert!(refused.unwrap_err().to_string().contains("--objective"));
+}
+
+#[test]
 fn read_ahead_replaces_that_of_the_policy() {
     let line = "scan --policy paper --read-ahead none,linear,random,both,logical";
     let settings = options(line).unwrap().settings();
