@@ -34,7 +34,8 @@ fn rows_with_many_keys_are_read_together() {
     let streams = store.stream_statistics(Role::Index);
     assert_eq!((streams.running, streams.begun), (0, 1));
     let device = device.statistics().since(&before);
-    assert!(device.in_flight.mean() > 4.0, "{}", device.in_flight.mean());
+    // On average from the first request on, from which the scheduler finds how many pay.
+    assert!(device.in_flight.mean() > 2.0, "{}", device.in_flight.mean());
     // Each leaf once, and few of them one by one.
     let after = pool(&store);
     let reads = after.reads - pool_before.reads;
