@@ -196,7 +196,8 @@ typedef enum iolane_isolation {
          */
         IOLANE_SNAPSHOT = 0,
         /**
-         * It sees the same, and changes and locks the newest version of a row.
+         * It sees what was committed when it first read something without locking it, and
+         * changes and locks the newest version of a row.
          */
         IOLANE_REPEATABLE_READ = 1,
         /**
