@@ -113,7 +113,7 @@ lint: ## Format, clippy, documentation and house rules, each without a warning
 	scripts/tidy
 
 package: ## Crates as a registry would get them, each library built from its own: target/package
-	$(CARGO) package --locked $(addprefix --package ,iolane-sched iolane-disk iolane iolane-store iolane-capi iolane-aio)
+	$(CARGO) package --locked $(addprefix --package ,iolane-sched iolane-disk iolane iolane-store iolane-capi iolane-store-capi iolane-aio)
 
 doc: ## API documentation: target/doc/iolane/index.html
 	$(CARGO) doc --locked --workspace --no-deps

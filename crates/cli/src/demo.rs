@@ -1,7 +1,7 @@
 //! `iolane demo`: what priorities gain for a table, on this machine's disk and on a cloud
 //! volume, in a minute and a half and in plain words.
 //!
-//! First, where MariaDB is installed, a scratch server ([`server`]). For the rest it measures
+//! First, where MariaDB is installed, a scratch server (`demo/server`). For the rest it measures
 //! nothing itself: it is three runs of [`bench store`](store) on a table on the
 //! disk, and three on one on a modelled volume in the memory of this process, with
 //! transactions at one rate each, shown together. Where a quota of the processors' time stops

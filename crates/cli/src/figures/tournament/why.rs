@@ -8,7 +8,7 @@ use crate::figures::report::{Cell, Data};
 use crate::figures::rig::Rig;
 
 /// How the table is read.
-pub const WHY: &str = "Where lanes does not win, two more simulations of the same contest say why. The smallest window, fixed by hand, that reaches 90 % of the best throughput: if its tail is below the winner's, the learned window stops too early for this measure, as it opens only while a doubling brings 11 % more; if there is none, or its tail is no lower, no window wins. And lanes with a foreground that comes as often as the winner let it: what throughput it then has, of the winner's, is what the foreground's own additional operations do not cost.";
+pub const WHY: &str = "Where lanes does not win, two more simulations of the same contest say why. The smallest window, fixed by hand, that reaches 90 % of the best throughput: if its tail is below the winner's, the learned window stops too early for this measure, as more of it costs the foreground more than that is worth; if there is none, or its tail is no lower, no window wins. And lanes with a foreground that comes as often as the winner let it: what throughput it then has, of the winner's, is what the foreground's own additional operations do not cost.";
 
 const WINDOWS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
