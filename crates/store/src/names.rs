@@ -29,7 +29,8 @@ pub trait Names: Debug + Send + Sync {
     /// What the system says.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
 
-    /// Gives a file another name, in the place of what had that.
+    /// Gives a file another name, in the place of what had that; or a directory, with the files
+    /// in it, where nothing is.
     ///
     /// # Errors
     /// What the system says.

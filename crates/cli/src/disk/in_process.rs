@@ -132,8 +132,19 @@ impl Names for DiskNames {
         Ok(names.filter(|name| name.starts_with(directory)).collect())
     }
 
+    /// A directory is what the names of its files begin with.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.rename(from, to)
+        if self.exists(from) {
+            return self.0.rename(from, to);
+        }
+        let files = self.list(from)?;
+        if files.is_empty() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        files.iter().try_for_each(|file| {
+            let within = file.strip_prefix(from).map_err(io::Error::other)?;
+            self.0.rename(file, to.join(within))
+        })
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -188,7 +199,10 @@ mod tests {
         let names = volume.names();
         assert!(names.exists(Path::new("a/b")));
         assert_eq!(names.list(Path::new("a")).unwrap(), [Path::new("a/b")]);
-        names.remove(Path::new("a/b")).unwrap();
-        assert!(names.list(Path::new("a")).unwrap().is_empty());
+        names.rename(Path::new("a"), Path::new("c")).unwrap();
+        assert_eq!(names.list(Path::new("c")).unwrap(), [Path::new("c/b")]);
+        assert!(names.rename(Path::new("a"), Path::new("d")).is_err());
+        names.remove(Path::new("c/b")).unwrap();
+        assert!(names.list(Path::new("c")).unwrap().is_empty());
     }
 }
