@@ -6,11 +6,10 @@
 //! one step away, each for an [`epoch`], and goes there if that pays by one criterion:
 //! the [objective](Objective), which is by default that one percent less of the
 //! foreground's latency is worth 0.3 % of the lower levels' throughput, and more the longer
-//! it is. That is hill
-//! climbing (stochastic approximation in steps, Kiefer and Wolfowitz 1952), with
-//! comparisons in pairs. Nothing is presumed of the device, and no flag is read. There are
-//! two experiments: one for the time in which there is a foreground, one for that in
-//! which there is none.
+//! it is. That is hill climbing (stochastic approximation in steps, Kiefer and Wolfowitz
+//! 1952), with comparisons in pairs. Nothing is presumed of the device, and no flag is read.
+//! There are two experiments: one for the time in which there is a foreground, one for that
+//! in which there is none.
 //!
 //! | Limit | What it is for |
 //! |---|---|
