@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod atomic_device;
+#[cfg(feature = "c-header")]
+mod c_header;
 mod ended;
 mod loop_device;
 mod rate_limit;
@@ -10,6 +12,8 @@ mod rate_limit;
 use std::fmt::Display;
 
 pub use atomic_device::atomic_device;
+#[cfg(feature = "c-header")]
+pub use c_header::CHeader;
 pub use ended::{ended_by, mounted_in};
 pub use loop_device::LoopDevice;
 pub use rate_limit::ReadLimit;
