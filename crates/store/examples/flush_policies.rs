@@ -9,14 +9,12 @@
 //! in real time: `cloud_1ms`, `aws_gp3`.
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
-#[path = "../tests/simulated/mod.rs"]
-mod simulated;
-
 use iolane::{DeviceStatistics, Engine, SimulatedDisk};
 use iolane_disk::model::{Cloud, CloudParameters};
 use iolane_store::data::{ColumnType, Row, TableSchema};
-use iolane_store::{Durability, IoPolicy, Preflush, Store, StoreOptions, StoreStatistics};
-use simulated::DiskNames;
+use iolane_store::{
+    Durability, IoPolicy, Preflush, SimulatedNames, Store, StoreOptions, StoreStatistics,
+};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,7 +157,7 @@ fn run(options: &Options, preflush: Preflush) -> Result<Run, Box<dyn Error>> {
     let disk = options.model.as_deref().map(model).transpose()?;
     if let Some(disk) = &disk {
         engine = engine.simulated(disk);
-        store.pages.names = Arc::new(DiskNames(disk.clone()));
+        store.pages.names = Arc::new(SimulatedNames::new(disk));
     }
     store.engine = Some(Arc::new(engine.build()?));
     let result = measure(&options.directory, &store, options);

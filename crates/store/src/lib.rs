@@ -64,6 +64,8 @@ pub use error::StoreError;
 pub use flush::{CheckpointReport, FlushStatistics};
 pub use ledger::{FileClass, Ledger};
 pub use mini::Mini;
+#[cfg(feature = "simulated")]
+pub use names::SimulatedNames;
 pub use names::{DirectoryLock, Names, SystemNames};
 pub use page_store::{
     DOUBLEWRITE_FILE, LOG_FILE, PageStore, PageStoreOptions, PageStoreStatistics,

@@ -3,6 +3,12 @@
 //! Their contents go through the engine; making, renaming and removing them is
 //! the directory's business, which the engine knows nothing of.
 
+#[cfg(feature = "simulated")]
+mod simulated;
+
+#[cfg(feature = "simulated")]
+pub use simulated::SimulatedNames;
+
 use std::fmt::Debug;
 use std::fs::{self, TryLockError};
 use std::io;

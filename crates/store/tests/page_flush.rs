@@ -9,9 +9,9 @@ use iolane_store::access::{MiniTransaction, Pages};
 use iolane_store::ids::PageId;
 use iolane_store::page::Op;
 use iolane_store::page::header::SPECIFIC;
-use iolane_store::{IoPolicy, PageStore, PageStoreOptions, Preflush};
+use iolane_store::{IoPolicy, PageStore, PageStoreOptions, Preflush, SimulatedNames};
 use pages::*;
-use simulated::{DIRECTORY, DiskNames, Latency, TimedDisk, on_slower_disks};
+use simulated::{DIRECTORY, Latency, TimedDisk, on_slower_disks};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ fn options_on(disk: &SimulatedDisk, preflush: Preflush) -> PageStoreOptions {
             preflush,
             ..IoPolicy::AGGRESSIVE
         },
-        names: Arc::new(DiskNames(disk.clone())),
+        names: Arc::new(SimulatedNames::new(disk)),
         ..PageStoreOptions::default()
     }
 }

@@ -8,10 +8,10 @@ use iolane_store::access::{MiniTransaction, Pages, PagesError};
 use iolane_store::ids::{PageId, SegmentId};
 use iolane_store::{
     DirectoryLock, IoPolicy, Names, PageStore, PageStoreOptions, PoolError, Preflush, Role,
-    StoreError,
+    SimulatedNames, StoreError,
 };
 use pages::*;
-use simulated::{DIRECTORY, DiskNames, Latency, TimedDisk, on_slower_disks};
+use simulated::{DIRECTORY, Latency, TimedDisk, on_slower_disks};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -374,7 +374,7 @@ fn a_store_that_cannot_be_made_leaves_nothing() {
         let disk = disk.build().unwrap();
         let engine = Arc::new(Engine::builder().simulated(&disk).build().unwrap());
         let options = PageStoreOptions {
-            names: Arc::new(DiskNames(disk.clone())),
+            names: Arc::new(SimulatedNames::new(&disk)),
             ..options()
         };
         for _ in 0..2 {
@@ -390,7 +390,7 @@ fn a_store_that_cannot_be_made_leaves_nothing() {
 /// is durable: how many changed pages the store still has.
 #[derive(Debug)]
 struct Dropping {
-    names: DiskNames,
+    names: SimulatedNames,
     store: Mutex<Weak<PageStore>>,
     seen: Mutex<Vec<u64>>,
 }
@@ -446,7 +446,7 @@ impl Names for Dropping {
 fn a_dropped_tablespaces_pages_are_forgotten_after_its_file() {
     let disk = SimulatedDisk::builder().build().unwrap();
     let names = Arc::new(Dropping {
-        names: DiskNames(disk.clone()),
+        names: SimulatedNames::new(&disk),
         store: Mutex::default(),
         seen: Mutex::default(),
     });
@@ -483,7 +483,7 @@ fn who_waits_for_a_page_hurries_its_read() {
     let disk = SimulatedDisk::builder().model(model).build().unwrap();
     let options = PageStoreOptions {
         pool_bytes: 400 * 4096,
-        names: Arc::new(DiskNames(disk.clone())),
+        names: Arc::new(SimulatedNames::new(&disk)),
         ..options()
     };
     let engine = || {

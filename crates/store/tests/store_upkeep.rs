@@ -4,7 +4,7 @@ mod simulated;
 mod workload;
 
 use iolane::{Arena, SimulatedDisk};
-use iolane_store::{Error, Names, Store, StoreOptions};
+use iolane_store::{Error, Names, SimulatedNames, Store, StoreOptions};
 use simulated::*;
 use std::cell::Cell;
 use std::path::Path;
@@ -291,7 +291,7 @@ fn a_backup_that_is_given_up_leaves_nothing() {
     let store = rig.store();
     // Memory of its own: both are open at once.
     let options = options(&rig.disk, &arena());
-    let names = DiskNames(rig.disk.clone());
+    let names = SimulatedNames::new(&rig.disk);
     let left = || names.list(Path::new("copy.part")).unwrap();
     for limit in [0, 1, ROWS, ROWS + 1, TABLES as u64 * ROWS - 1] {
         let stopped = store.backup_while("copy", &options, &only(limit));

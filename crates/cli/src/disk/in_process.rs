@@ -3,15 +3,12 @@
 //! The engine's simulated disk carries requests out; what is timed is the model's time.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iolane::SimulatedDisk;
 use iolane_disk::{Command, Done, Model};
-use iolane_store::{DirectoryLock, Names};
+use iolane_store::{Names, SimulatedNames};
 
 use super::describe;
 use crate::args::disk::ModelArgs;
@@ -58,7 +55,7 @@ impl InProcess {
 
     /// For a store on it.
     pub fn names(&self) -> Arc<dyn Names> {
-        Arc::new(DiskNames(self.disk.clone()))
+        Arc::new(SimulatedNames::new(&self.disk))
     }
 }
 
@@ -109,67 +106,11 @@ impl Model for Timed {
     }
 }
 
-/// The names of a disk that has no directories.
-struct DiskNames(SimulatedDisk);
-
-impl fmt::Debug for DiskNames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DiskNames")
-    }
-}
-
-impl Names for DiskNames {
-    fn make_directory(&self, _directory: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        self.0.names().iter().any(|name| Path::new(name) == path)
-    }
-
-    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        let names = self.0.names().into_iter().map(PathBuf::from);
-        Ok(names.filter(|name| name.starts_with(directory)).collect())
-    }
-
-    /// A directory is what the names of its files begin with.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        if self.exists(from) {
-            return self.0.rename(from, to);
-        }
-        let files = self.list(from)?;
-        if files.is_empty() {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        files.iter().try_for_each(|file| {
-            let within = file.strip_prefix(from).map_err(io::Error::other)?;
-            self.0.rename(file, to.join(within))
-        })
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.0.remove(path)
-    }
-
-    fn remove_directory(&self, _directory: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn sync(&self, _directory: &Path) -> io::Result<()> {
-        self.0.sync_names();
-        Ok(())
-    }
-
-    /// Nobody else knows the disk.
-    fn lock(&self, _directory: &Path) -> io::Result<Option<DirectoryLock>> {
-        Ok(Some(Box::new(())))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use iolane::{Engine, Level, OpenOptions};
+    use std::path::Path;
     use std::time::{Duration, Instant};
 
     /// By `aws-gp3`, which answers after 0.6 ms as a rule.
@@ -196,13 +137,6 @@ mod tests {
         }
         assert_eq!(page, [7; 4096]);
         assert!(begin.elapsed() > LEAST, "{:?}", begin.elapsed());
-        let names = volume.names();
-        assert!(names.exists(Path::new("a/b")));
-        assert_eq!(names.list(Path::new("a")).unwrap(), [Path::new("a/b")]);
-        names.rename(Path::new("a"), Path::new("c")).unwrap();
-        assert_eq!(names.list(Path::new("c")).unwrap(), [Path::new("c/b")]);
-        assert!(names.rename(Path::new("a"), Path::new("d")).is_err());
-        names.remove(Path::new("c/b")).unwrap();
-        assert!(names.list(Path::new("c")).unwrap().is_empty());
+        assert!(volume.names().exists(Path::new("a/b")));
     }
 }

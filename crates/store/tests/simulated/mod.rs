@@ -4,62 +4,15 @@
 use iolane::{Arena, Engine, Level, OpenOptions, SimulatedDisk};
 use iolane_disk::fault::{Fault, FaultPlan, Rule, Trigger};
 use iolane_disk::{Command, Done, Model};
-use iolane_store::{DirectoryLock, Names, POOL_PAGES_MIN, PageStoreOptions, StoreOptions};
+use iolane_store::{POOL_PAGES_MIN, PageStoreOptions, SimulatedNames, StoreOptions};
 use std::collections::VecDeque;
-use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Where the store is on the disk.
 pub const DIRECTORY: &str = "store";
-
-/// The names of a simulated disk, which has no directories.
-pub struct DiskNames(pub SimulatedDisk);
-
-impl fmt::Debug for DiskNames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DiskNames")
-    }
-}
-
-impl Names for DiskNames {
-    fn make_directory(&self, _directory: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        self.0.names().iter().any(|name| Path::new(name) == path)
-    }
-
-    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        let names = self.0.names().into_iter().map(PathBuf::from);
-        Ok(names.filter(|name| name.starts_with(directory)).collect())
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.0.remove(path)
-    }
-
-    fn remove_directory(&self, _directory: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn sync(&self, _directory: &Path) -> io::Result<()> {
-        self.0.sync_names();
-        Ok(())
-    }
-
-    fn lock(&self, _directory: &Path) -> io::Result<Option<DirectoryLock>> {
-        Ok(Some(Box::new(())))
-    }
-}
 
 /// Small pages, the smallest pool and log that there can be.
 fn pages() -> PageStoreOptions {
@@ -81,7 +34,7 @@ pub fn arena() -> Arena {
 pub fn options(disk: &SimulatedDisk, arena: &Arena) -> StoreOptions {
     StoreOptions {
         pages: PageStoreOptions {
-            names: Arc::new(DiskNames(disk.clone())),
+            names: Arc::new(SimulatedNames::new(disk)),
             arena: Some(arena.clone()),
             ..pages()
         },
