@@ -6,37 +6,18 @@
  *   probe PATTERN DIRECTORY
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include "probe.h"
 
 enum { PAGE = 4096, PAGES = 64, THREADS = 8 };
 
-static const char *directory;
 static char *page; /* aligned for direct I/O */
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(3);
-}
-
-#define SHOW(call)                                                             \
-	do {                                                                   \
-		errno = 0;                                                     \
-		long result_ = (long)(call);                                   \
-		printf("%s = %ld, errno %d\n", #call, result_, errno);         \
-	} while (0)
 
 static char *path_of(const char *name)
 {
@@ -45,15 +26,6 @@ static char *path_of(const char *name)
 	if (asprintf(&path, "%s/%s", directory, name) < 0)
 		die("asprintf");
 	return path;
-}
-
-static int open_file(const char *name, int flags)
-{
-	int fd = open(path_of(name), flags | O_CREAT, 0600);
-
-	if (fd < 0)
-		die(name);
-	return fd;
 }
 
 static void fill(char byte)
@@ -419,10 +391,7 @@ static void signals(void)
 	SHOW(wrong_ones);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} patterns[] = {
+static const struct pattern patterns[] = {
 	{ "plain", plain },	    { "wrong", wrong },	      { "direct", direct }, { "large", large },
 	{ "append", append },	    { "descriptors", descriptors }, { "passed", passed },
 	{ "forked", forked },	    { "cloned", cloned },     { "threads", threads },
@@ -431,17 +400,10 @@ static const struct {
 
 int main(int count, char **arguments)
 {
-	if (count != 3 || posix_memalign((void **)&page, PAGE, 2 * PAGE))
-		return 2;
+	const struct pattern *pattern = FIND_PATTERN(patterns, count, arguments);
+
+	page = aligned(2 * PAGE);
 	memset(page, 'z', 2 * PAGE);
-	directory = arguments[2];
-	/* A child must not print again what its parent has printed. */
-	setvbuf(stdout, NULL, _IONBF, 0);
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		if (strcmp(patterns[i].name, arguments[1]) == 0) {
-			patterns[i].run();
-			return 0;
-		}
-	}
-	return 2;
+	pattern->run();
+	return 0;
 }

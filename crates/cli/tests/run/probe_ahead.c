@@ -7,42 +7,25 @@
  *   probe_ahead WAY DIRECTORY
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/aio_abi.h>
-#include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "probe.h"
 
 enum { PAGE = 16384, LEAVES = 401, FIRST_LEAF = 2, CHANGED = 3, BEFORE = 60, PASSES = 4 };
 
 extern char **environ;
 static char path[4096], self[4096];
 static char *buffer;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(3);
-}
-
-static void check(int ok, const char *what)
-{
-	if (!ok)
-		die(what);
-}
 
 static void put2(char *page, int at, unsigned value)
 {
@@ -58,10 +41,7 @@ static void put4(char *page, int at, uint32_t value)
 
 static char *new_page(void)
 {
-	void *memory;
-
-	check(!posix_memalign(&memory, 4096, PAGE), "posix_memalign");
-	return memory;
+	return aligned(PAGE);
 }
 
 /* The leaf at a place in the order: another order than that of the file. */
@@ -124,7 +104,7 @@ static void write_all(int fd, int version)
 	}
 }
 
-static int open_file(void)
+static int open_pages(void)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_DIRECT, 0600);
 
@@ -286,7 +266,7 @@ static void spawn(const char *way, int from)
 static void other_process(const char *way, int from)
 {
 	if (!strcmp(way, "other-writes"))
-		change_by(open_file(), from, by_pwrite);
+		change_by(open_pages(), from, by_pwrite);
 	else if (!strcmp(way, "other-truncates"))
 		check(!truncate(path, PAGE) && !truncate(path, (off_t)PAGE * (FIRST_LEAF + LEAVES)), "truncate");
 	else
@@ -350,7 +330,7 @@ static int reopened(int fd, int from)
 {
 	close(fd);
 	spawn("other-writes", from);
-	return open_file();
+	return open_pages();
 }
 
 static void cut(int fd)
@@ -444,7 +424,7 @@ int main(int argc, char **argv)
 		other_process(way, atoi(argv[3]));
 	}
 	snprintf(path, sizeof(path), "%s/pages", argv[2]);
-	fd = open_file();
+	fd = open_pages();
 	write_all(fd, 1);
 	if (!strcmp(way, "random")) {
 		const char *seed = getenv("PROBE_SEED");

@@ -6,58 +6,27 @@
  *   probe_aio PATTERN DIRECTORY
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/aio_abi.h>
-#include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "probe.h"
 
 enum { PAGE = 4096, PAGES = 64, THREADS = 4, BATCH = 4, CHILDREN = 100, OTHERS = 50 };
 
-static const char *directory;
-static volatile int over, quiet;
+static volatile int over;
 
-static void die(const char *what)
+static int open_direct(const char *name)
 {
-	perror(what);
-	exit(3);
-}
-
-#define SHOW(call)                                                             \
-	do {                                                                   \
-		errno = 0;                                                     \
-		long result_ = (long)(call);                                   \
-		printf("%s = %ld, errno %d\n", #call, result_, errno);         \
-	} while (0)
-
-static int open_file(const char *name)
-{
-	char path[4096];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	fd = open(path, O_RDWR | O_CREAT | O_DIRECT, 0600);
-	if (fd < 0)
-		die(path);
-	return fd;
+	return open_file(name, O_RDWR | O_DIRECT);
 }
 
 static char *pages(int count)
 {
-	char *memory;
-
-	if (posix_memalign((void **)&memory, PAGE, (size_t)count * PAGE))
-		die("posix_memalign");
-	memset(memory, 'm', (size_t)count * PAGE);
-	return memory;
+	return aligned((size_t)count * PAGE);
 }
 
 static long submit(aio_context_t context, long count, struct iocb **blocks)
@@ -92,26 +61,11 @@ static struct iocb block_of(int fd, int opcode, void *buffer, long long offset)
 	return block;
 }
 
-static void *disturb(void *unused)
-{
-	int fd = open_file("foreground");
-	char *page = pages(1);
-
-	(void)unused;
-	if (pwrite(fd, page, PAGE, 0) != PAGE)
-		die("pwrite");
-	while (!over && !quiet)
-		if (pread(fd, page, PAGE, 0) != PAGE)
-			die("pread");
-	close(fd);
-	return NULL;
-}
-
 /* Each thread has a context and a part of the file. Counts what is wrong. */
 static void *pages_main(void *number)
 {
 	long mine = (long)number, wrong = 0;
-	int fd = open_file("pages");
+	int fd = open_direct("pages");
 	char *memory = pages(BATCH);
 	aio_context_t context = context_of(BATCH);
 	struct iocb blocks[BATCH], *list[BATCH];
@@ -177,7 +131,7 @@ static aio_context_t used_context(int fd, char *memory)
 
 static void closed(void)
 {
-	int fd = open_file("closed"), other;
+	int fd = open_direct("closed"), other;
 	char *memory = pages(16);
 	aio_context_t context = used_context(fd, memory);
 	struct iocb blocks[16], *list[16];
@@ -193,7 +147,7 @@ static void closed(void)
 	/* The control blocks may be used again, the number goes to another file. */
 	memset(blocks, 0xee, sizeof(blocks));
 	SHOW(close(fd));
-	other = open_file("other");
+	other = open_direct("other");
 	SHOW(other == fd);
 	SHOW(events(context, 16, 16, done));
 	for (int i = 0; i < 16; i++)
@@ -205,7 +159,7 @@ static void closed(void)
 
 static void destroyed(void)
 {
-	int fd = open_file("destroyed");
+	int fd = open_direct("destroyed");
 	char *memory = pages(16);
 	aio_context_t context = used_context(fd, memory);
 	struct iocb blocks[16], *list[16];
@@ -231,7 +185,7 @@ static long result_of(const struct iocb *block, const struct io_event *done, int
 
 static void mistaken(void)
 {
-	int fd = open_file("mistaken");
+	int fd = open_direct("mistaken");
 	char *memory = pages(2);
 	aio_context_t context = used_context(fd, memory);
 	struct iocb good = block_of(fd, IOCB_CMD_PREAD, memory, 0);
@@ -283,7 +237,7 @@ static long close_unseen(int fd)
 /* More than a window at once, for all of which the program waits. */
 static void at_once(const char *name, int closes)
 {
-	int fd = open_file(name);
+	int fd = open_direct(name);
 	char *memory = pages(64);
 	aio_context_t context = used_context(fd, memory);
 	struct iocb blocks[64], *list[64];
@@ -323,7 +277,7 @@ static void refused(void)
 /* The array of pieces is used again as soon as the call is back. */
 static void vectored(void)
 {
-	int fd = open_file("vectored");
+	int fd = open_direct("vectored");
 	char *memory = pages(16);
 	aio_context_t context = used_context(fd, memory);
 	struct iovec pieces[2];
@@ -348,13 +302,12 @@ static void vectored(void)
 
 static void forked(void)
 {
-	int fd = open_file("forked"), status;
+	int fd = open_direct("forked"), status;
 	char *memory = pages(2);
 	aio_context_t context = used_context(fd, memory);
 	pid_t child = fork();
 
 	if (child == 0) {
-		over = 0;
 		pages_main((void *)1);
 		_exit(pages_main((void *)0) == NULL ? 0 : 1);
 	}
@@ -371,7 +324,7 @@ static void forked(void)
 static void crowded(void)
 {
 	enum { ROOM = 8, TRIES = 1500 };
-	int fd = open_file("crowded"), accepted = 0, error;
+	int fd = open_direct("crowded"), accepted = 0, error;
 	char *memory = pages(1);
 	aio_context_t context = context_of(ROOM);
 	static struct iocb blocks[TRIES];
@@ -422,7 +375,7 @@ static void *keep_asking(void *number)
  */
 static void parted(void)
 {
-	int fd = open_file("parted"), status, failed = 0;
+	int fd = open_direct("parted"), status, failed = 0;
 	int others[OTHERS];
 	char *memory = pages(1);
 	pthread_t asking;
@@ -430,7 +383,7 @@ static void parted(void)
 	if (pwrite(fd, memory, PAGE, 0) != PAGE)
 		die("pwrite");
 	/* With nothing urgent beside, requests go on as fast as they can. */
-	quiet = 1;
+	foreground_over = 1;
 	usleep(300000);
 	for (int i = 0; i < OTHERS; i++)
 		others[i] = dup(fd);
@@ -458,10 +411,7 @@ static void parted(void)
 	pthread_join(asking, NULL);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} patterns[] = {
+static const struct pattern patterns[] = {
 	{ "several", several }, { "closed", closed }, { "destroyed", destroyed },
 	{ "mistaken", mistaken }, { "many", many }, { "refused", refused }, { "vectored", vectored },
 	{ "crowded", crowded }, { "forked", forked }, { "parted", parted },
@@ -469,23 +419,6 @@ static const struct {
 
 int main(int count, char **arguments)
 {
-	pthread_t foreground;
-
-	if (count != 3)
-		return 2;
-	directory = arguments[2];
-	setvbuf(stdout, NULL, _IONBF, 0);
-	if (pthread_create(&foreground, NULL, disturb, NULL))
-		die("pthread_create");
-	/* The foreground has begun. */
-	usleep(20000);
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		if (strcmp(patterns[i].name, arguments[1]) == 0) {
-			patterns[i].run();
-			over = 1;
-			pthread_join(foreground, NULL);
-			return 0;
-		}
-	}
-	return 2;
+	run_beside_foreground(FIND_PATTERN(patterns, count, arguments));
+	return 0;
 }

@@ -6,39 +6,16 @@
  *   probe_buffered PATTERN DIRECTORY
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "probe.h"
 
 enum { PAGE = 8192, PAGES = 500 };
 
 static char page[PAGE];
 
-static void die(const char *what)
+static int make_file(const char *name)
 {
-	perror(what);
-	exit(3);
-}
+	int fd = open_file(name, O_RDWR);
 
-#define SHOW(call)                                                             \
-	do {                                                                   \
-		errno = 0;                                                     \
-		long result_ = (long)(call);                                   \
-		printf("%s = %ld, errno %d\n", #call, result_, errno);         \
-	} while (0)
-
-static int make_file(const char *directory, const char *name)
-{
-	char path[4096];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	fd = open(path, O_RDWR | O_CREAT, 0600);
-	if (fd < 0)
-		die(path);
 	for (int i = 0; i < PAGES; i++) {
 		memset(page, 'a' + i % 26, PAGE);
 		if (pwrite(fd, page, PAGE, (off_t)i * PAGE) != PAGE)
@@ -54,9 +31,9 @@ static void drop(int fd)
 }
 
 /* Every page holds what was written to it. */
-static void scan(const char *directory)
+static void scan(void)
 {
-	int fd = make_file(directory, "scan"), wrong = 0;
+	int fd = make_file("scan"), wrong = 0;
 
 	drop(fd);
 	for (int pass = 0; pass < 2; pass++)
@@ -75,9 +52,9 @@ static void scan(const char *directory)
 	SHOW(lseek(fd, 0, SEEK_CUR));
 }
 
-static void backwards(const char *directory)
+static void backwards(void)
 {
-	int fd = make_file(directory, "backwards"), wrong = 0;
+	int fd = make_file("backwards"), wrong = 0;
 
 	drop(fd);
 	for (int i = PAGES; i-- > 0;)
@@ -85,9 +62,9 @@ static void backwards(const char *directory)
 	SHOW(wrong);
 }
 
-static void written(const char *directory)
+static void written(void)
 {
-	int fd = make_file(directory, "written");
+	int fd = make_file("written");
 
 	SHOW(sync_file_range(fd, 0, 10 * PAGE, SYNC_FILE_RANGE_WRITE));
 	SHOW(sync_file_range(fd, PAGE, 10 * PAGE,
@@ -104,9 +81,9 @@ static void written(const char *directory)
 }
 
 /* Writes on and on: out of order, behind each other, over what was written just now. */
-static void bulk(const char *directory)
+static void bulk(void)
 {
-	int fd = make_file(directory, "bulk"), wrong = 0;
+	int fd = make_file("bulk"), wrong = 0;
 
 	for (int i = 0; i < PAGES; i++) {
 		int at = i * 7 % PAGES;
@@ -128,21 +105,11 @@ static void bulk(const char *directory)
 	SHOW(close(fd));
 }
 
-static const struct {
-	const char *name;
-	void (*run)(const char *directory);
-} patterns[] = { { "scan", scan }, { "backwards", backwards }, { "written", written },
+static const struct pattern patterns[] = { { "scan", scan }, { "backwards", backwards }, { "written", written },
 	       { "bulk", bulk } };
 
 int main(int count, char **arguments)
 {
-	if (count != 3)
-		return 2;
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		if (strcmp(patterns[i].name, arguments[1]) == 0) {
-			patterns[i].run(arguments[2]);
-			return 0;
-		}
-	}
-	return 2;
+	FIND_PATTERN(patterns, count, arguments)->run();
+	return 0;
 }

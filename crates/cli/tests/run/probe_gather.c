@@ -6,47 +6,22 @@
  *   probe_gather PATTERN DIRECTORY
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/aio_abi.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "probe.h"
 
 enum { PAGE = 16384, EXTENT = 64, EXTENTS = 8, PAGES = EXTENT * EXTENTS, THREADS = 3 };
 
-static const char *directory;
 static char *memory;
 static struct iocb blocks[PAGES + 8];
 static int ended[PAGES + 8];
 /* What is read is not looked at: that takes as long as reading it. */
 static int trusts;
-
-static void check(int ok, const char *what)
-{
-	if (!ok) {
-		perror(what);
-		exit(3);
-	}
-}
-
-static int open_file(void)
-{
-	char path[4096];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/extents", directory);
-	fd = open(path, O_RDWR | O_CREAT | O_DIRECT, 0600);
-	check(fd >= 0, path);
-	return fd;
-}
 
 /* Every word of a page is its number. */
 static void fill(char *page, uint32_t number)
@@ -65,7 +40,7 @@ static int is_page(const char *page, uint32_t number)
 
 static int made_file(void)
 {
-	int fd = open_file();
+	int fd = open_file("extents", O_RDWR | O_DIRECT);
 
 	for (uint32_t number = 0; number < PAGES; number++) {
 		fill(memory, number);
@@ -338,24 +313,16 @@ static void rate(void)
 				       ((double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9));
 }
 
-int main(int argc, char **argv)
-{
-	const struct {
-		const char *name;
-		void (*run)(void);
-	} patterns[] = {
-		{ "extents", extents }, { "ends", ends }, { "wrong", wrong }, { "shut", shut },
-		{ "destroyed", destroyed }, { "told", told }, { "takers", takers }, { "rate", rate },
-	};
+static const struct pattern patterns[] = {
+	{ "extents", extents }, { "ends", ends }, { "wrong", wrong }, { "shut", shut },
+	{ "destroyed", destroyed }, { "told", told }, { "takers", takers }, { "rate", rate },
+};
 
-	check(argc == 3, "usage: probe_gather PATTERN DIRECTORY");
-	directory = argv[2];
-	check(!posix_memalign((void **)&memory, 4096, (size_t)PAGE * (PAGES + 8)), "posix_memalign");
-	for (size_t at = 0; at < sizeof(patterns) / sizeof(patterns[0]); at++)
-		if (!strcmp(patterns[at].name, argv[1])) {
-			patterns[at].run();
-			return 0;
-		}
-	fprintf(stderr, "there is no pattern %s\n", argv[1]);
-	return 1;
+int main(int count, char **arguments)
+{
+	const struct pattern *pattern = FIND_PATTERN(patterns, count, arguments);
+
+	memory = aligned((size_t)PAGE * (PAGES + 8));
+	pattern->run();
+	return 0;
 }

@@ -6,67 +6,19 @@
  *   probe_uring PATTERN DIRECTORY
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <liburing.h>
-#include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include "probe.h"
 
 enum { PAGE = 4096, PAGES = 64, THREADS = 4, PASSES = 4, ENTRIES = 128 };
 
-static const char *directory;
-static volatile int over;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(3);
-}
-
-#define SHOW(call) printf("%s = %ld\n", #call, (long)(call))
-
-static int open_file(const char *name, int flags)
-{
-	char path[4096];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	fd = open(path, flags | O_CREAT, 0600);
-	if (fd < 0)
-		die(path);
-	return fd;
-}
-
 static char *pages(int count)
 {
-	char *memory;
-
-	if (posix_memalign((void **)&memory, PAGE, (size_t)count * PAGE))
-		die("posix_memalign");
-	memset(memory, 'm', (size_t)count * PAGE);
-	return memory;
-}
-
-static void *disturb(void *unused)
-{
-	int fd = open_file("foreground", O_RDWR | O_DIRECT);
-	char *page = pages(1);
-
-	(void)unused;
-	if (pwrite(fd, page, PAGE, 0) != PAGE)
-		die("pwrite");
-	while (!over)
-		if (pread(fd, page, PAGE, 0) != PAGE)
-			die("pread");
-	close(fd);
-	return NULL;
+	return aligned((size_t)count * PAGE);
 }
 
 static void make(struct io_uring *ring, unsigned flags)
@@ -203,8 +155,8 @@ static void transfers(void)
 	struct io_uring ring;
 
 	make(&ring, 0);
-	SHOW(write_and_read(&ring, fd, 0));
-	SHOW(close(fd));
+	SHOW_RESULT(write_and_read(&ring, fd, 0));
+	SHOW_RESULT(close(fd));
 	io_uring_queue_exit(&ring);
 }
 
@@ -232,7 +184,7 @@ static void threads(void)
 		void *wrong;
 
 		pthread_join(all[i], &wrong);
-		SHOW(wrong);
+		SHOW_RESULT(wrong);
 	}
 }
 
@@ -262,7 +214,7 @@ static void mistaken(void)
 	ADD(&ring, 9, fsync, buffered, 0);
 	ADD(&ring, 10, fsync, 9999, 0);
 	ADD(&ring, 11, read, fd, (void *)8, PAGE, 0);
-	SHOW(io_uring_submit(&ring));
+	SHOW_RESULT(io_uring_submit(&ring));
 	collect(&ring, 12, results);
 	show("mistaken", results, 12);
 	io_uring_queue_exit(&ring);
@@ -291,12 +243,12 @@ static void ordered(void)
 		collect(&ring, 4, results);
 		wrong += wrong_bytes(memory + PAGE, 'a' + pass, PAGE);
 	}
-	SHOW(wrong);
+	SHOW_RESULT(wrong);
 	/* A chain breaks where one is short. */
 	sqe = ADD(&ring, 0, read, fd, memory, 4 * PAGE, 0);
 	sqe->flags |= IOSQE_IO_LINK;
 	ADD(&ring, 1, write, fd, memory, PAGE, 0);
-	SHOW(io_uring_submit(&ring));
+	SHOW_RESULT(io_uring_submit(&ring));
 	collect(&ring, 2, results);
 	show("broken chain", results, 2);
 	for (int pass = 0; pass < 20; pass++) {
@@ -314,12 +266,12 @@ static void ordered(void)
 		collect(&ring, PAGES / 2 + 1, results);
 		wrong += wrong_bytes(memory + PAGES / 2 * PAGE, 'A' + pass, PAGES / 2 * PAGE);
 	}
-	SHOW(wrong);
+	SHOW_RESULT(wrong);
 	io_uring_queue_exit(&ring);
 	make(&ring, 0);
 	ADD(&ring, 0, read, fd, memory, PAGE, 0);
 	ADD(&ring, 1, cancel64, 77, 0);
-	SHOW(io_uring_submit(&ring));
+	SHOW_RESULT(io_uring_submit(&ring));
 	collect(&ring, 2, results);
 	show("cancelled", results, 2);
 	io_uring_queue_exit(&ring);
@@ -347,15 +299,15 @@ static void registered(void)
 			printf("kind %zu: %d\n", kind, result);
 			continue;
 		}
-		SHOW(io_uring_register_files(&ring, &fd, 1));
-		SHOW(io_uring_register_buffers(&ring, &buffer, 1));
+		SHOW_RESULT(io_uring_register_files(&ring, &fd, 1));
+		SHOW_RESULT(io_uring_register_buffers(&ring, &buffer, 1));
 		sqe = ADD(&ring, 0, read, 0, memory, PAGE, 0);
 		sqe->flags |= IOSQE_FIXED_FILE;
 		ADD(&ring, 1, read_fixed, fd, memory + PAGE, PAGE, PAGE, 0);
 		ADD(&ring, 2, read, fd, memory, PAGE, 0);
 		sqe = ADD(&ring, 3, write_fixed, 0, memory + PAGE, PAGE, 2 * PAGE, 0);
 		sqe->flags |= IOSQE_FIXED_FILE;
-		SHOW(io_uring_submit(&ring));
+		SHOW_RESULT(io_uring_submit(&ring));
 		collect(&ring, 4, results);
 		show("registered", results, 4);
 		io_uring_queue_exit(&ring);
@@ -377,28 +329,28 @@ static void waits(void)
 		die("pwrite");
 	make(&ring, 0);
 	ADD(&ring, 0, read, fd, memory, PAGE, 0);
-	SHOW(io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &time, NULL));
-	SHOW(cqe->res);
+	SHOW_RESULT(io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &time, NULL));
+	SHOW_RESULT(cqe->res);
 	io_uring_cqe_seen(&ring, cqe);
 	ADD(&ring, 0, read, fd, memory, PAGE, 0);
-	SHOW(io_uring_submit_and_get_events(&ring));
-	SHOW(io_uring_wait_cqe_timeout(&ring, &cqe, &time));
+	SHOW_RESULT(io_uring_submit_and_get_events(&ring));
+	SHOW_RESULT(io_uring_wait_cqe_timeout(&ring, &cqe, &time));
 	io_uring_cqe_seen(&ring, cqe);
-	SHOW(io_uring_register_eventfd(&ring, event));
+	SHOW_RESULT(io_uring_register_eventfd(&ring, event));
 	ADD(&ring, 0, read, fd, memory, PAGE, 0);
-	SHOW(io_uring_submit(&ring));
-	SHOW(read(event, &signalled, sizeof(signalled)) == sizeof(signalled) && signalled > 0);
+	SHOW_RESULT(io_uring_submit(&ring));
+	SHOW_RESULT(read(event, &signalled, sizeof(signalled)) == sizeof(signalled) && signalled > 0);
 	collect(&ring, 1, results);
 	/* More than there is room for completions: none is lost. */
 	for (int pass = 0; pass < 4; pass++) {
 		for (int i = 0; i < ENTRIES; i++)
 			ADD(&ring, i, read, fd, memory, PAGE, 0);
-		SHOW(io_uring_submit(&ring));
+		SHOW_RESULT(io_uring_submit(&ring));
 	}
 	usleep(100000);
 	for (int pass = 0; pass < 4; pass++)
 		collect(&ring, ENTRIES, results);
-	SHOW(io_uring_peek_cqe(&ring, &cqe));
+	SHOW_RESULT(io_uring_peek_cqe(&ring, &cqe));
 	io_uring_queue_exit(&ring);
 }
 
@@ -413,30 +365,30 @@ static void closed(void)
 	make(&ring, 0);
 	for (int i = 0; i < PAGES; i++)
 		ADD(&ring, i, write, fd, memory + i * PAGE, PAGE, i * PAGE);
-	SHOW(io_uring_submit(&ring));
-	SHOW(close(fd));
+	SHOW_RESULT(io_uring_submit(&ring));
+	SHOW_RESULT(close(fd));
 	collect(&ring, PAGES, results);
 	for (int i = 0; i < PAGES; i++)
 		wrong += results[i] != PAGE;
 	fd = open_file("closed", O_RDWR | O_DIRECT);
 	for (int i = 0; i < PAGES; i++)
 		ADD(&ring, i, read, fd, memory + i * PAGE, PAGE, i * PAGE);
-	SHOW(io_uring_submit(&ring));
+	SHOW_RESULT(io_uring_submit(&ring));
 	ADD(&ring, PAGES, close, fd);
-	SHOW(io_uring_submit(&ring));
+	SHOW_RESULT(io_uring_submit(&ring));
 	collect(&ring, PAGES + 1, (long[PAGES + 1]){ 0 });
 	fd = open_file("closed", O_RDWR | O_DIRECT);
 	for (int i = 0; i < PAGES; i++)
 		ADD(&ring, i, read, fd, memory + i * PAGE, PAGE, i * PAGE);
-	SHOW(io_uring_submit(&ring));
+	SHOW_RESULT(io_uring_submit(&ring));
 	io_uring_queue_exit(&ring);
-	SHOW(wrong);
+	SHOW_RESULT(wrong);
 	/* Another ring with the same number. */
 	make(&ring, 0);
 	ADD(&ring, 0, nop);
-	SHOW(io_uring_submit_and_wait(&ring, 1));
+	SHOW_RESULT(io_uring_submit_and_wait(&ring, 1));
 	collect(&ring, 1, results);
-	SHOW(results[0]);
+	SHOW_RESULT(results[0]);
 	io_uring_queue_exit(&ring);
 }
 
@@ -448,7 +400,7 @@ static void forked(void)
 	pid_t child;
 
 	make(&ring, 0);
-	SHOW(write_and_read(&ring, fd, 0));
+	SHOW_RESULT(write_and_read(&ring, fd, 0));
 	child = fork();
 	if (child == 0) {
 		struct io_uring own;
@@ -460,17 +412,14 @@ static void forked(void)
 		io_uring_queue_exit(&own);
 		_exit(wrong ? 1 : 0);
 	}
-	SHOW(write_and_read(&ring, fd, 2 * PAGES));
+	SHOW_RESULT(write_and_read(&ring, fd, 2 * PAGES));
 	if (waitpid(child, &status, 0) != child)
 		die("waitpid");
-	SHOW(status);
+	SHOW_RESULT(status);
 	io_uring_queue_exit(&ring);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} patterns[] = {
+static const struct pattern patterns[] = {
 	{ "transfers", transfers }, { "threads", threads }, { "mistaken", mistaken },
 	{ "ordered", ordered }, { "registered", registered }, { "waits", waits },
 	{ "closed", closed }, { "forked", forked }, { "possible", possible },
@@ -478,23 +427,6 @@ static const struct {
 
 int main(int count, char **arguments)
 {
-	pthread_t foreground;
-
-	if (count != 3)
-		return 2;
-	directory = arguments[2];
-	setvbuf(stdout, NULL, _IONBF, 0);
-	if (pthread_create(&foreground, NULL, disturb, NULL))
-		die("pthread_create");
-	/* The foreground has begun. */
-	usleep(20000);
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		if (strcmp(patterns[i].name, arguments[1]) == 0) {
-			patterns[i].run();
-			over = 1;
-			pthread_join(foreground, NULL);
-			return 0;
-		}
-	}
-	return 2;
+	run_beside_foreground(FIND_PATTERN(patterns, count, arguments));
+	return 0;
 }
