@@ -79,7 +79,7 @@ fn size_max() -> u32 {
 }
 
 #[derive(Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "neither a text nor a list of texts")]
 enum OneOrMore {
     One(String),
     More(Vec<String>),
@@ -160,6 +160,11 @@ impl Rules {
         });
         let (entry, role) = named?;
         Some((role, Level::from_index(usize::from(entry.level))?))
+    }
+
+    /// Whether no request has a level of its own.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// With read-ahead in the order of InnoDB's indexes, in so much memory of each process.
@@ -244,6 +249,10 @@ fn patterns(what: &str, texts: Option<&Spanned<OneOrMore>>) -> Result<Patterns, 
 fn operations(rule: &RuleText) -> Result<u16, Wrong> {
     let mut kinds = [true; 3];
     if let Some(words) = &rule.operation {
+        if words.get_ref().texts().next().is_none() {
+            let message = "operation is empty: nothing would match".to_owned();
+            return Err((Some(words.span()), message));
+        }
         kinds = [false; 3];
         for word in words.get_ref().texts() {
             let kind = match word {
@@ -337,6 +346,11 @@ mod tests {
         let with = |more: &str| error(&format!("{rule}level = 'normal'\n{more}\n"));
         assert!(with("operation = ['read', 'seek']").starts_with("line 4: there is no operation"));
         assert!(with("path = []").starts_with("line 4: path is empty"));
+        assert!(with("operation = []").starts_with("line 4: operation is empty"));
+        assert_eq!(
+            with("path = 5"),
+            "line 4: neither a text nor a list of texts"
+        );
         assert!(with("path = ['']").starts_with("line 4: path has"));
         assert!(with("size_min = 2\nsize_max = 1").contains("size_min is more"));
         assert!(error("\nio_uring = 'no'\n").starts_with("line 2: io_uring is 'no'"));
