@@ -32,7 +32,7 @@ impl Report {
         let counts = [
             (
                 self.unaccounted,
-                "requests went outside of the scheduler's account",
+                "requests began at once, and the scheduler had no room to count them as in flight",
             ),
             (
                 self.left,

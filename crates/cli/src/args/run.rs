@@ -31,7 +31,12 @@ fn read_ahead_memory(text: &str) -> Result<u64, String> {
     size::parse_within(text, 2 << 20, 256 << 20)
 }
 
+/// What goes behind the options is the command's, options of its own too.
+const USAGE: &str = "iolane run [OPTIONS] -- COMMAND [ARGUMENT]...
+       iolane run [--read-ahead logical] [--library FILE] --print-unit NAME";
+
 #[derive(Clone, Debug, Args)]
+#[command(override_usage = USAGE)]
 pub struct RunArgs {
     /// Rules that ship with iolane, by the database's name; auto goes by the command
     #[arg(long, value_name = "NAME", default_value = "auto")]
@@ -69,7 +74,6 @@ pub struct RunArgs {
     #[arg(
         required_unless_present = "print_unit",
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_name = "COMMAND"
     )]
     pub command: Vec<OsString>,

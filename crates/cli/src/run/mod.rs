@@ -39,6 +39,12 @@ pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
         rules = rules.reading_ahead(bytes);
     }
     let program = program::find(&arguments.command[0])?;
+    if rules.is_empty() {
+        eprintln!(
+            "warning: no rules for {}: all its requests have level normal; --profile and --rules give it some",
+            arguments.command[0].to_string_lossy()
+        );
+    }
     if arguments.mode == Mode::Kernel {
         return in_kernel(&arguments, &rules, session);
     }
@@ -76,7 +82,7 @@ fn preloaded(arguments: &RunArgs, rules: &Rules, session: &Session) -> Result<St
     if arguments.check {
         report.write_calls(&result);
     }
-    report.write(&result)?;
+    report.write_last(&result);
     Ok(String::new())
 }
 
@@ -95,7 +101,7 @@ fn in_kernel(arguments: &RunArgs, rules: &Rules, session: &Session) -> Result<St
     session.end_with(ended);
     let result = host.report();
     drop(host);
-    report.write_kernel(&result)?;
+    report.write_last_kernel(&result);
     Ok(String::new())
 }
 

@@ -27,10 +27,13 @@ linked build that runs without file capabilities.";
 pub fn find(command: &OsStr) -> Result<PathBuf, Failure> {
     if command.as_bytes().contains(&b'/') {
         let path = PathBuf::from(command);
-        return if is_executable(&path) {
-            Ok(path)
-        } else {
-            Err(missing(command))
+        return match fs::metadata(&path) {
+            _ if is_executable(&path) => Ok(path),
+            Ok(_) => Err(Failure::setup(
+                format!("'{}' cannot be executed", command.to_string_lossy()),
+                "Name a program, or make it one: chmod +x.",
+            )),
+            Err(_) => Err(missing(command)),
         };
     }
     let folders = env::var_os("PATH").unwrap_or_default();
@@ -129,15 +132,19 @@ enum Executable {
     Foreign,
 }
 
-/// Reads an ELF header of 64 bits and its table of segments.
-fn executable(header: &[u8]) -> Executable {
+/// Whether it begins as an ELF file of 64 bits for this processor.
+pub fn is_of_this_machine(header: &[u8]) -> bool {
     let machine: u16 = if cfg!(target_arch = "aarch64") {
         183
     } else {
         62
     };
-    let is_known = header.starts_with(b"\x7fELF\x02\x01") && half(header, 18) == Some(machine);
-    if !is_known {
+    header.starts_with(b"\x7fELF\x02\x01") && half(header, 18) == Some(machine)
+}
+
+/// Reads an ELF header of 64 bits and its table of segments.
+fn executable(header: &[u8]) -> Executable {
+    if !is_of_this_machine(header) {
         return Executable::Foreign;
     }
     let table = |at: usize| {
@@ -175,7 +182,10 @@ mod tests {
         let shell = find(OsStr::new("sh")).unwrap();
         assert!(shell.is_absolute());
         assert!(obstacle(&shell).unwrap().is_none());
-        assert!(find(OsStr::new("/etc/passwd")).is_err());
+        let refused = |command: &str| find(OsStr::new(command)).unwrap_err().to_string();
+        assert_eq!(refused("/etc/passwd"), "'/etc/passwd' cannot be executed");
+        assert_eq!(refused("/etc"), "'/etc' cannot be executed");
+        assert_eq!(refused("/no/such"), "there is no program '/no/such'");
         assert!(find(&OsString::from("no-such-program-here")).is_err());
     }
 

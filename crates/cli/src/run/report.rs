@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -79,6 +79,21 @@ impl Place {
         )
     }
 
+    /// At the end: where the file cannot be written, the report is text on standard
+    /// error, and the exit code stays the command's.
+    pub fn write_last(&self, report: &Report) {
+        if let Err(failure) = self.write(report) {
+            instead(&failure, report);
+        }
+    }
+
+    /// The same for mode `kernel`.
+    pub fn write_last_kernel(&self, report: &KernelReport) {
+        if let Err(failure) = self.write_kernel(report) {
+            instead(&failure, report);
+        }
+    }
+
     fn put(
         &self,
         page: impl FnOnce(&Environment) -> String,
@@ -113,6 +128,10 @@ impl Place {
         }
         say(&text);
     }
+}
+
+fn instead(failure: &Failure, report: &impl Display) {
+    say(&format!("warning: {failure}; the report:\n{report}"));
 }
 
 /// A closed standard error is no reason to end otherwise.

@@ -44,6 +44,36 @@ fn wrong_configurations_are_refused() {
         &["--library", library.to_str().unwrap()],
         "a blank or a colon in its path",
     );
+    refused(
+        &["--library", rules.to_str().unwrap()],
+        "it is no library for this machine",
+    );
+    refused(&["--library", "/"], "cannot use /");
+}
+
+/// It is not taken for the command.
+#[test]
+fn an_option_that_does_not_exist_is_refused() {
+    for arguments in [&["--chekc", "--", "true"][..], &["--chekc", "true"]] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains("unexpected argument '--chekc'"), "{error}");
+    }
+    let output = run(&["echo", "--chekc", "-n"]);
+    assert_eq!(output.stdout, b"--chekc -n\n");
+}
+
+/// All of a program's requests would be of one level.
+#[test]
+fn a_program_without_rules_is_told() {
+    let told = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).contains("no rules for true")
+    };
+    assert!(told(&["--", "true"]));
+    assert!(!told(&["--profile", "sqlite", "--", "true"]));
 }
 
 /// Without read-ahead it would have no effect.
@@ -110,6 +140,16 @@ fn the_exit_code_is_the_commands() {
     assert_eq!(run(&["--", "sh", "-c", "exit 7"]).status.code(), Some(7));
     assert_eq!(run(&["--", "true"]).status.code(), Some(0));
     assert_eq!(run(&[]).status.code(), Some(1));
+}
+
+/// Of a report that cannot be written in the end, too; it is not lost.
+#[test]
+fn a_report_that_does_not_fit_comes_as_text() {
+    let output = run(&["--report", "/dev/full", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("warning: writing to /dev/full"), "{error}");
+    assert!(error.ends_with("no request was scheduled\n"), "{error}");
 }
 
 #[test]
