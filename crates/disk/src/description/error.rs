@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use super::near::NEAR_MAX;
 use crate::ParameterError;
 
 /// Where in a description: its file, if it came from one, and the line.
@@ -22,6 +23,15 @@ impl fmt::Display for Place {
             (None, Some(line)) => write!(formatter, "line {line}: "),
             (None, None) => Ok(()),
         }
+    }
+}
+
+/// What may have been meant by a name that means nothing: names like it, or all.
+fn meant(names: &[String]) -> String {
+    let list = names.join(", ");
+    match names.len() {
+        0..=NEAR_MAX => format!("did you mean {list}?"),
+        _ => format!("it must be one of {list}"),
     }
 }
 
@@ -54,7 +64,7 @@ pub enum DescriptionError {
         message: String,
     },
     /// A key that means nothing.
-    #[error("{place}there is no parameter {key}; did you mean {}?", names.join(", "))]
+    #[error("{place}there is no parameter {key}; {}", meant(names))]
     UnknownKey {
         /// Where it stands.
         place: Place,
@@ -74,7 +84,7 @@ pub enum DescriptionError {
         names: Vec<String>,
     },
     /// A preset that does not exist.
-    #[error("{place}there is no preset {name:?}; did you mean {}?", names.join(", "))]
+    #[error("{place}there is no preset {name:?}; {}", meant(names))]
     UnknownPreset {
         /// Where it stands.
         place: Place,

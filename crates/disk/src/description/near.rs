@@ -1,9 +1,10 @@
 //! Names that somebody may have meant.
 
+/// More is a list, not a hint.
+pub(super) const NEAR_MAX: usize = 3;
+
 /// Names that are like `name`, the likest first; all of them when none is.
 pub(super) fn choose<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    /// More is a list, not a hint.
-    const NEAR_MAX: usize = 3;
     let mut ranked: Vec<(usize, &str)> =
         names.map(|other| (distance(name, other), other)).collect();
     let all = || {

@@ -88,6 +88,11 @@ fn unknown_presets_and_kinds_are_refused_with_names() {
         Description::preset("aws-gp4").unwrap_err().to_string(),
         "there is no preset \"aws-gp4\"; did you mean aws-gp3?"
     );
+    let none = Description::preset("floppy").unwrap_err().to_string();
+    assert!(
+        none.contains("it must be one of constant-100us, "),
+        "{none}"
+    );
     assert_eq!(
         message("[model]\nkind = \"tape\"\n"),
         format!(
