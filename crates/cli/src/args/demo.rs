@@ -19,7 +19,7 @@ pub struct DemoArgs {
     /// Directory for the store, on the disk to measure; the store is removed at the end [default: the current one]
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub directory: Option<PathBuf>,
-    /// Short runs on small tables, about 20 seconds in all: no server: shows that it works, not what it gains
+    /// Short runs on small tables, about 20 seconds in all, without a server: shows that it works, not what it gains
     #[arg(long, conflicts_with_all = ["size", "runtime", "warm_up"])]
     pub quick: bool,
     /// Approximate size of each table, at least 1 MiB; the buffer pool is an eighth of it, at least 2 MiB

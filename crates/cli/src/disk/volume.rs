@@ -20,6 +20,7 @@ use crate::cleanup::{Registration, remove_own};
 use crate::error::Failure;
 use crate::session::Session;
 use crate::survivor::Survivor;
+use crate::sys::file::is_root;
 
 /// What ext4 takes for itself, at most: an eighth and so much.
 const OWN_BYTES: u64 = 96 << 20;
@@ -67,6 +68,12 @@ impl Volume {
         session: &Session,
     ) -> Result<Self, Failure> {
         let description = describe::find(&model.model)?;
+        if !is_root() {
+            return Err(Failure::setup(
+                "a modelled disk under a store needs a mount and a loop device",
+                "Run as root, or leave out --model to measure the disk of --directory.",
+            ));
+        }
         let built = describe::build(&description, model)?;
         let with_own = size_bytes + size_bytes / 8 + OWN_BYTES;
         let size_bytes = with_own.next_multiple_of(ALIGN_BYTES);

@@ -114,8 +114,7 @@ fn key(
         Failure::usage(
             format!("{option} {text:?}: {reason}"),
             format!(
-                "A key is up to {} values as one line of CSV: {}.",
-                columns.len(),
+                "A key is one line of CSV: {}; the last values may be left out.",
                 columns.join(",")
             ),
         )

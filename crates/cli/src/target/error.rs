@@ -48,7 +48,7 @@ pub enum TargetError {
     Held { path: PathBuf, holder: String },
     #[error("{} is in use by another program or the kernel", path.display())]
     Busy { path: PathBuf },
-    #[error("{} has {} free; a scratch file of {} would leave less than the reserve of {}",
+    #[error("{} has {} free; {} are needed, and {} stay in reserve",
         path.display(), binary_size(*available_bytes), binary_size(*size_bytes), binary_size(*reserve_bytes))]
     NoSpace {
         path: PathBuf,
@@ -97,7 +97,7 @@ impl TargetError {
 
     pub fn remedy(&self) -> String {
         match self {
-            Self::Missing { .. } => "Check the path, or leave out --file to measure on a scratch file that is created and removed.",
+            Self::Missing { .. } => "Check the path; without --file, a scratch file in --directory is measured, and removed.",
             Self::Directory { .. } => "Name a file or device, or give the directory as --directory to have a scratch file made in it.",
             Self::NotDirectory { .. } => "Give --directory a directory, or name the file with --file.",
             Self::WrongKind { .. } => "Name a regular file or a block device.",
@@ -108,12 +108,12 @@ impl TargetError {
             Self::Unaligned { alignment_bytes, .. } => {
                 return format!("Use block sizes that are multiples of {alignment_bytes} bytes, or --io buffered.");
             }
-            Self::NotDestructive { .. } => "Add --destructive if its contents may be lost, or leave out --file to use a scratch file.",
+            Self::NotDestructive { .. } => "Add --destructive if its contents may be lost, or give --directory instead of --file: a scratch file.",
             Self::Mounted { .. } => "Unmount it first, or measure with a scratch file (--directory) on it.",
             Self::Swap { .. } => "Turn it off first (swapoff), or choose another device.",
             Self::Held { .. } => "Measure the device that stands on it, or take that one down first.",
             Self::Busy { .. } => "Close whatever uses it (lsblk and fuser -v show what), or choose another device.",
-            Self::NoSpace { .. } => "Give a smaller --size, another --directory, or free some space.",
+            Self::NoSpace { .. } => "Give a smaller size, another --directory, or free some space.",
             Self::Filled { .. } => "Free some space, or give a smaller --size. The scratch file has been removed.",
             Self::Io { .. } => "See the kernel's messages (dmesg) for details.",
             Self::FillFailed { .. } => "See the kernel's messages (dmesg). The scratch file has been removed.",

@@ -81,7 +81,7 @@ fn a_missing_file_and_a_directory_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (message, remedy, kind) = refusal(prepare_file(&directory.path().join("no"), |_| ()));
     assert!(message.ends_with("no does not exist"), "{message}");
-    assert!(remedy.contains("leave out --file"));
+    assert!(remedy.contains("without --file"));
     assert_eq!(kind, Kind::Setup);
     let (message, remedy, _) = refusal(prepare_file(directory.path(), |_| ()));
     assert!(message.ends_with("is a directory"), "{message}");
@@ -222,7 +222,7 @@ fn a_reserve_of_space_is_left() {
     let error = scratch::check_room(path, 3 * MIB, room(3 * MIB, 20 * MIB)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/x has 3 MiB free; a scratch file of 3 MiB would leave less than the reserve of 1 MiB"
+        "/x has 3 MiB free; 3 MiB are needed, and 1 MiB stay in reserve"
     );
     let huge = room(100 << 30, 1000 << 30);
     assert!(scratch::check_room(path, 99 << 30, huge).is_ok());

@@ -154,4 +154,20 @@ fn without_fuse_or_the_right_to_it_nothing_is_mounted_and_nbd_is_offered() {
         said.contains("Run as root") && said.contains("--nbd"),
         "{said}"
     );
+
+    // A store needs a file system on the disk: no other way to serve it helps.
+    let output = Command::new(nobody[0])
+        .args(&nobody[1..])
+        .arg(env!("CARGO_BIN_EXE_iolane"))
+        .args(["bench", "store", "scan", "--table-size", "16m"])
+        .args(["--pool-size", "2m"])
+        .args(["--model", MODEL, "--directory"])
+        .arg(place.root.path())
+        .output()
+        .unwrap();
+    let said = cause_and_remedy(&output);
+    assert!(
+        said.contains("Run as root") && !said.contains("--nbd"),
+        "{said}"
+    );
 }

@@ -128,10 +128,7 @@ fn failure(error: HugepagesError, session: &Session) -> Failure {
             path,
             source,
             remedy,
-        } => Failure::setup(
-            format!("{what} {}: {source}", path.display()),
-            format!("Remedy: {remedy}."),
-        ),
+        } => Failure::setup(format!("{what} {}: {source}", path.display()), remedy),
         HugepagesError::NoRoom { .. } | HugepagesError::Arena(_) | HugepagesError::Buffer(_) => {
             Failure::setup(message, "Free some memory, or give a smaller --cache-size.")
         }

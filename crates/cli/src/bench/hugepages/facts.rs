@@ -71,7 +71,7 @@ fn read(path: &str) -> Result<String, HugepagesError> {
         what: "reading",
         path: PathBuf::from(path),
         source,
-        remedy: "/proc must be mounted as usual",
+        remedy: "Mount /proc as usual.",
     })
 }
 

@@ -84,7 +84,7 @@ impl Source {
                 what: "writing the scratch file",
                 path,
                 source,
-                remedy: "choose a scratch directory with room that may be written",
+                remedy: "Choose a --directory with room that you may write to.",
             }),
         }
     }
@@ -95,7 +95,7 @@ impl Source {
             what: "opening for direct reads",
             path: path.to_owned(),
             source,
-            remedy: "name a file or device that may be read, on a file system with O_DIRECT",
+            remedy: "Name a file or device that you may read, on a file system with O_DIRECT.",
         };
         let mut file = OpenOptions::new()
             .read(true)
@@ -127,7 +127,7 @@ impl Source {
                 what: "reading a page of",
                 path: self.path.clone(),
                 source,
-                remedy: "check the kernel log for errors of the disk",
+                remedy: "See the kernel's messages (dmesg) for errors of the disk.",
             })
     }
 }
