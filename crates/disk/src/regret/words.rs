@@ -8,20 +8,15 @@ impl Load {
     /// In words; rates are those of a course.
     pub fn description(&self, course: &Course) -> String {
         let parts = self.parts.iter().zip(&course.parts);
-        let mut words: Vec<String> = parts
-            .map(|(part, course)| part.description(course.per_second))
+        let words: Vec<String> = parts
+            .map(|(part, course)| part.description(course.per_second, self.change))
             .collect();
-        match self.change {
-            Change::None => {}
-            Change::Begins => words.push("changing parts begin with the measurement".to_owned()),
-            Change::Ends => words.push("changing parts end in its middle".to_owned()),
-        }
         words.join("; ")
     }
 }
 
 impl Part {
-    fn description(&self, per_second: Option<f64>) -> String {
+    fn description(&self, per_second: Option<f64>, change: Change) -> String {
         let stream = &self.stream;
         let pattern = match stream.pattern {
             Pattern::Sequential => "sequential",
@@ -60,23 +55,26 @@ impl Part {
         if stream.batch > 1 {
             words.push_str(&format!(", {} at once", stream.batch));
         }
-        if stream.flush_every > 0 {
-            words.push_str(&format!(", sync every {}", stream.flush_every));
+        match stream.flush_every {
+            0 => {}
+            1 => words.push_str(", a sync after each"),
+            every => words.push_str(&format!(", a sync after every {every}")),
         }
         if stream.activity.off_ns > 0 {
             let ms = |ns| ns / 1_000_000;
             words.push_str(&format!(
-                ", {} ms on, {} off",
+                ", {} ms on, {} ms off",
                 ms(stream.activity.on_ns),
                 ms(stream.activity.off_ns)
             ));
         }
-        if self.changes {
-            words.push_str(", changing");
-        }
-        if self.gives_way {
-            words.push_str(", else");
-        }
+        words.push_str(match (change, self.changes, self.gives_way) {
+            (Change::Begins, true, _) => ", from the measurement on",
+            (Change::Begins, _, true) => ", before the measurement",
+            (Change::Ends, true, _) => ", until the middle of the measurement",
+            (Change::Ends, _, true) => ", from the middle of the measurement on",
+            _ => "",
+        });
         words
     }
 }

@@ -60,12 +60,13 @@ pub fn html(outcome: &RegretOutcome) -> Vec<Section> {
 }
 
 /// What the columns mean.
-const FACTS: [&str; 3] = [
-    "latency: p99 of lanes' foreground over the least of noop and windows 1 to 256 that carry at least 95 % of lanes' lower-level work. \
-     throughput: most lower-level work of those whose p99 is at most 1.05 of lanes', over lanes'.",
+const FACTS: [&str; 4] = [
+    "latency: the foreground's p99 under lanes, in times the least of noop and fixed windows 1 to 256 that carry at least 95 % of its lower-level work. \
+     throughput: the most lower-level work of those whose p99 is at most 1.05 times that of lanes, in times that of lanes. 1 is the best.",
     "beyond: loads on which no other run has a p99 as low as that of lanes; of window 1: on these, the least lower-level work of lanes over that of window 1. \
      worse than noop: by more than 5 % in both.",
     "reaction: where a load changes, foreground p99 of the following second in settled ones; within: from when on 99 of 100 take at most twice as long.",
+    "By scheduler, w8 being a fixed window of 8: p99 of the foreground, and lower-level work, of which 1 is what one of its streams does alone.",
 ];
 
 fn verdict(load: &LoadResult) -> String {
