@@ -255,8 +255,11 @@ impl fmt::Debug for EngineBuilder {
 ///
 /// Dropping it closes the devices: new requests fail with
 /// [`Cause::Closed`](crate::Cause::Closed), those outstanding are carried out,
-/// and the drop waits for them (not inside a completion callback). Files may
-/// outlive it, but are of no more use.
+/// and the drop waits for them (not inside a completion callback). So whoever
+/// drops it knows that nothing is under way any more, which a file that kept
+/// the engine open could not say: one in a forgotten [`Pending`](crate::Pending)
+/// would do. Files may outlive the engine, but are of no more use. Keep it beside
+/// them: `Engine::new()?.open(..)?` drops the engine at the end of the statement.
 ///
 /// # Threads and `fork(2)`
 /// Engines, files, devices and arenas may be used from any thread, several at

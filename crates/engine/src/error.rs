@@ -132,7 +132,7 @@ pub enum Cause {
         written: u32,
     },
     /// [`Engine`](crate::Engine) was dropped.
-    #[error("the engine was shut down")]
+    #[error("the engine is closed; keep it as long as its files are used")]
     Closed,
     /// This process is a child that `fork(2)` made after the
     /// [`Engine`](crate::Engine): the threads that would carry the request out

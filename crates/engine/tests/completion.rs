@@ -105,6 +105,19 @@ fn the_engine_may_be_dropped_in_a_callback() {
 }
 
 #[test]
+fn an_engine_that_ends_with_its_statement_leaves_a_file_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, [1; 512]).unwrap();
+    let mut options = iolane::OpenOptions::new();
+    options.read(true);
+    let file = iolane::Engine::new().unwrap().open(&path, &options);
+    let error = file.unwrap().read_at(&mut [0; 512], 0, Level::Normal);
+    let said = error.unwrap_err().to_string();
+    assert!(said.contains("keep it as long as its files"), "{said}");
+}
+
+#[test]
 fn a_batch_that_is_dropped_completes_with_an_error() {
     let (_engine, file, _folder) = one_file();
     let mut batch: Batch = file.device().batch();
