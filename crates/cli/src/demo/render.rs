@@ -238,7 +238,6 @@ fn quota(outcome: &DemoOutcome) -> Option<String> {
 
 fn times(count: u64) -> String {
     match count {
-        0 => "never".to_owned(),
         1 => "once".to_owned(),
         _ => format!("{count} times"),
     }
@@ -256,11 +255,9 @@ fn stalls(part: &Part<'_>) -> Option<String> {
     };
     (alone + without + with > 0).then(|| {
         format!(
-            "The disk stood still: it completed nothing for more than 10 ms {} in the first run, {} in the second and \
-             {} in the third. That is in these figures.",
+            "The disk stood still (nothing completed for more than 10 ms) {} in the first run, {without} in the second \
+             and {with} in the third. The figures include these pauses.",
             times(alone),
-            times(without),
-            times(with)
         )
     })
 }

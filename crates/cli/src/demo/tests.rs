@@ -89,7 +89,7 @@ fn a_disk_that_stood_still_is_told_of_on_the_page() {
     still.runs[0].gaps.disk = Some(3);
     let page = figures(&still);
     assert!(
-        page.contains("3 times in the first run, never in the second"),
+        page.contains("3 times in the first run, 0 in the second and 0 in the third"),
         "{page}"
     );
     assert!(!still.text(Style::PLAIN).contains("stood still"));
