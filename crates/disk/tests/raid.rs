@@ -275,7 +275,7 @@ fn small(cache_bytes: u64, write_back: bool, read_ahead_bytes: u64) -> Raid10 {
 }
 
 proptest! {
-    #![proptest_config(loops::cases(500))]
+    #![proptest_config(iolane_testing::cases(500))]
 
     #[test]
     fn every_command_ends_once_and_never_before_it_can(

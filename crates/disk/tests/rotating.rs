@@ -343,7 +343,7 @@ fn small(write_back: bool, read_ahead: bool, write_segments: u32) -> Rotating {
 }
 
 proptest! {
-    #![proptest_config(loops::cases(500))]
+    #![proptest_config(iolane_testing::cases(500))]
 
     #[test]
     fn every_command_ends_once_and_never_before_it_can(

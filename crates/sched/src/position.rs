@@ -379,18 +379,11 @@ mod tests {
 
     const STEPS_MAX: usize = if cfg!(miri) { 100 } else { 300 };
 
-    /// Miri takes a thousand times as long, and has no folder for failures.
-    fn settings() -> ProptestConfig {
-        let mut settings = ProptestConfig::default();
-        if cfg!(miri) {
-            settings.cases = 3;
-            settings.failure_persistence = None;
-        }
-        settings
-    }
+    /// Miri takes a thousand times as long.
+    const CASES: u32 = if cfg!(miri) { 3 } else { 256 };
 
     proptest! {
-        #![proptest_config(settings())]
+        #![proptest_config(iolane_testing::cases(CASES))]
 
         /// Against a sorted set: same order, same neighbours, same overlaps.
         #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::workload::{cases, config, level};
+use common::workload::{config, level};
 use iolane_sched::{
     Batch, Config, Deadline, Kind, Level, Policy, Request, Scheduler, WindowConfig,
 };
@@ -22,7 +22,7 @@ fn page(number: usize, place: u64, kind: Kind, level: Level) -> Request {
 }
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(iolane_testing::cases(200))]
 
     /// `lanes`: a level that has something queued is passed by at most
     /// 2 x `in_flight_max` completions between two transfers of its own, if

@@ -3,7 +3,7 @@
 mod common;
 
 use common::ledger::Ledger;
-use common::workload::{Call, any_window, calls, cases, config};
+use common::workload::{Call, any_window, calls, config};
 use iolane_sched::EnqueueError;
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ fn run(ledger: &mut Ledger, call: Call) {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(iolane_testing::cases(400))]
 
     /// Everything that `Ledger` checks, under all policies and windows.
     #[test]

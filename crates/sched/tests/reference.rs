@@ -5,7 +5,7 @@ mod common;
 
 use common::ledger::Ledger;
 use common::reference::{Reference, Sent};
-use common::workload::{Call, calls, cases, config, deep_calls, deep_config, fixed_window, policy};
+use common::workload::{Call, calls, config, deep_calls, deep_config, fixed_window, policy};
 use iolane_sched::{Batch, Level};
 use proptest::prelude::*;
 
@@ -69,7 +69,7 @@ fn run(real: &mut Ledger, model: &mut Reference, call: Call) {
 }
 
 proptest! {
-    #![proptest_config(cases(600))]
+    #![proptest_config(iolane_testing::cases(600))]
 
     #[test]
     fn decides_as_the_scheduler_does(
@@ -91,7 +91,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(60))]
+    #![proptest_config(iolane_testing::cases(60))]
 
     /// Long queues, so that batches and turns run to their ends.
     #[test]

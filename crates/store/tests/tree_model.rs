@@ -169,7 +169,7 @@ fn compare_range(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(iolane_testing::cases(60))]
 
     #[test]
     fn a_tree_does_what_a_map_does(

@@ -7,6 +7,8 @@ mod atomic_device;
 mod c_header;
 mod ended;
 mod loop_device;
+#[cfg(feature = "property")]
+mod property;
 mod rate_limit;
 
 use std::fmt::Display;
@@ -16,6 +18,8 @@ pub use atomic_device::atomic_device;
 pub use c_header::CHeader;
 pub use ended::{ended_by, mounted_in};
 pub use loop_device::LoopDevice;
+#[cfg(feature = "property")]
+pub use property::cases;
 pub use rate_limit::ReadLimit;
 
 /// Says that this machine does not allow a test, or a part of one.

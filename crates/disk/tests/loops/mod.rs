@@ -1,11 +1,9 @@
 //! Closed loops: so many requests outstanding, each replaced when it ends.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 
 use iolane_disk::{Command, Done, Kind, Model};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 /// Where the requests go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -205,22 +203,6 @@ pub fn each_ends_once(ends: &[Scripted], commands: usize) -> Result<(), TestCase
     }
     prop_assert!(seen.iter().all(|seen| *seen));
     Ok(())
-}
-
-/// Settings of a property test: a new seed each time, printed with a failure,
-/// or the one in `IOLANE_TEST_SEED`.
-pub fn cases(count: u32) -> ProptestConfig {
-    let seed = match std::env::var("IOLANE_TEST_SEED") {
-        Ok(text) => text.parse().expect("IOLANE_TEST_SEED is a number"),
-        Err(_) => RandomState::new().hash_one(count),
-    };
-    println!("replay with IOLANE_TEST_SEED={seed}");
-    ProptestConfig {
-        cases: count,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
 }
 
 /// Up to a hundred commands on a disk of so many bytes, some of which follow

@@ -105,7 +105,7 @@ fn threads_share_an_arena() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(iolane_testing::cases(64))]
 
     /// Each buffer is filled with a mark of its own, which must still be there
     /// when it is dropped: buffers do not overlap in memory.

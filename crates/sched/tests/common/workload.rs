@@ -2,8 +2,6 @@
 
 use iolane_sched::{Config, Deadline, Kind, Level, Policy, Request, Terms, WindowConfig};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
-use std::hash::{BuildHasher, RandomState};
 
 /// The calls. Indices choose among what is outstanding or in flight then.
 #[derive(Clone, Copy, Debug)]
@@ -16,22 +14,6 @@ pub enum Call {
     Cancel(usize),
     SetPolicy(Policy, WindowConfig),
     Wait(u64),
-}
-
-/// Settings of a property test: a new seed each time, printed with a failure,
-/// or the one in `IOLANE_TEST_SEED`.
-pub fn cases(count: u32) -> ProptestConfig {
-    let seed = match std::env::var("IOLANE_TEST_SEED") {
-        Ok(text) => text.parse().expect("IOLANE_TEST_SEED is a number"),
-        Err(_) => RandomState::new().hash_one(count),
-    };
-    println!("replay with IOLANE_TEST_SEED={seed}");
-    ProptestConfig {
-        cases: count,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
 }
 
 pub fn level() -> impl Strategy<Value = Level> {

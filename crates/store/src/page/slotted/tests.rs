@@ -79,7 +79,7 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(iolane_testing::cases(200))]
 
     #[test]
     fn a_leaf_does_what_a_map_does(
