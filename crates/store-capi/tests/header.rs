@@ -1,6 +1,9 @@
 //! The committed header is what cbindgen makes of the sources.
 
-use iolane_testing::CHeader;
+#[path = "../../capi/tests/c_header/mod.rs"]
+mod c_header;
+
+use c_header::CHeader;
 
 const HEADER: CHeader = CHeader {
     crate_folder: env!("CARGO_MANIFEST_DIR"),

@@ -3,8 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod atomic_device;
-#[cfg(feature = "c-header")]
-mod c_header;
 mod ended;
 mod loop_device;
 #[cfg(feature = "property")]
@@ -14,8 +12,6 @@ mod rate_limit;
 use std::fmt::Display;
 
 pub use atomic_device::atomic_device;
-#[cfg(feature = "c-header")]
-pub use c_header::CHeader;
 pub use ended::{ended_by, mounted_in};
 pub use loop_device::LoopDevice;
 #[cfg(feature = "property")]

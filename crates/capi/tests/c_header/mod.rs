@@ -1,4 +1,7 @@
-//! The committed header of a crate with a C interface.
+//! The committed header of a crate with a C interface: of this one, and of the store's.
+//!
+//! It is no part of `iolane-testing`: cbindgen brings crates along whose presence changes
+//! what other crates' tests mean.
 
 use std::env;
 use std::fs;
