@@ -88,6 +88,13 @@ impl Disk {
         self.scheduler.cancel(id);
     }
 
+    /// Somebody of this level waits for a request that waits.
+    pub fn promote(&mut self, id: RequestId, level: u8) {
+        if let Some(level) = Level::from_index(usize::from(level)) {
+            self.scheduler.promote(id, level);
+        }
+    }
+
     /// Gives what may go now to `grant`, by its cell.
     pub fn dispatch(&mut self, now_ns: u64, mut grant: impl FnMut(usize, RequestId)) {
         let now_ns = self.advance(now_ns);

@@ -14,6 +14,7 @@
 //! | `rounds` | the broker's thread: what processes did, what may go, who is woken |
 //! | `door`, `clients` | processes that come and go (pidfd); where each of their cells stands |
 //! | `disks`, `identity` | a scheduler per disk; which disk a device number belongs to |
+//! | `waiting` | asynchronous reads that wait, for whoever needs the same pages |
 //! | `rules`, `profile` | rules in TOML, and those that ship |
 //! | `statistics`, `course`, `commits`, `sinking`, `report` | what became of requests: sums, over time, what commits waited for, whose reads sank |
 //!
@@ -37,6 +38,7 @@ mod sinking;
 mod statistics;
 #[allow(unsafe_code)]
 mod sys;
+mod waiting;
 
 pub use broker::Broker;
 pub use course::Sample;

@@ -32,7 +32,8 @@ pub struct Report {
     pub processes_turned_away: usize,
     /// Requests that went before the scheduler could take them into its account.
     pub unaccounted: u64,
-    /// Requests that went unscheduled because the broker had not moved for a second.
+    /// Requests that went unscheduled because no leave came in time: the broker had not moved for a
+    /// second, or they could not be held back.
     pub left: u64,
     /// How often processes found the broker stopped.
     pub stops: u64,
@@ -119,6 +120,8 @@ pub struct RoleReport {
     pub failed: u64,
     /// Those whose level was lower than the rule's, as their thread had read much.
     pub sunk: u64,
+    /// Those that came with a lower level, for which somebody of this one then waited.
+    pub promoted: u64,
     /// From asking to leave.
     pub queued: LevelReport,
     /// From leave to the end.
@@ -248,6 +251,7 @@ impl Writer<'_> {
             bytes: counts.bytes,
             failed: counts.failed,
             sunk: counts.sunk,
+            promoted: counts.promoted,
             queued: LevelReport::of(&counts.queued),
             device: LevelReport::of(&counts.device),
             total: LevelReport::of(&counts.total),

@@ -18,6 +18,7 @@ use crate::identity;
 use crate::report::{Report, Writer};
 use crate::sinking::{Sinker, Sinking};
 use crate::statistics::{Ended, Key, Statistics};
+use crate::waiting::Waiting;
 
 /// While there is something to do the broker comes by itself after so long, so that
 /// requests that started unasked need not wake it.
@@ -36,6 +37,7 @@ pub struct Rounds {
     /// By entry in the table of devices.
     disk_of: [Option<usize>; DEVICES_MAX],
     standings: Standings,
+    waiting: Waiting,
     statistics: Statistics,
     commits: Commits,
     sinking: Sinking,
@@ -59,6 +61,8 @@ struct Event {
 enum What {
     Started,
     Asked,
+    /// Somebody waits for it whose level is higher.
+    Wanted,
     Ended,
     Left,
     Withdrawn,
@@ -78,6 +82,7 @@ impl Rounds {
             disks: Vec::new(),
             disk_of: [None; DEVICES_MAX],
             standings: Standings::new(),
+            waiting: Waiting::default(),
             statistics: Statistics::default(),
             commits: Commits::default(),
             sinking: Sinking::default(),
@@ -223,6 +228,7 @@ impl Rounds {
                 let Some(disk) = self.disk(&asked) else {
                     return;
                 };
+                self.promote_for(&asked);
                 let started = self.disks[disk].started(event.cell, &asked, event.at_ns);
                 self.statistics.unaccounted += u64::from(started.is_none());
                 *self.standings.of(event.cell) = match started {
@@ -235,13 +241,17 @@ impl Rounds {
             }
             (What::Asked, Standing::Unknown) => {
                 let asked = cell.asked();
+                self.promote_for(&asked);
                 let taken = match self.disk(&asked) {
                     Some(disk) => self.disks[disk].ask(event.cell, &asked, event.at_ns),
                     // Nonsense: the kernel will say so.
                     None => Taken::Loose,
                 };
                 *self.standings.of(event.cell) = match taken {
-                    Taken::Queued(id) => Standing::Queued(id, asked),
+                    Taken::Queued(id) => {
+                        self.waiting.note(event.cell, &asked);
+                        Standing::Queued(id, asked)
+                    }
                     Taken::Loose => {
                         self.statistics.unaccounted += 1;
                         let_go(self.memory, event.cell, clock::now_ns());
@@ -255,12 +265,32 @@ impl Rounds {
             }
             (What::Left | What::Withdrawn, _) => {
                 self.statistics.left += u64::from(event.what == What::Left);
-                self.forget(standing);
+                self.forget(event.cell, standing);
                 *self.standings.of(event.cell) = Standing::Unknown;
                 free(cell);
             }
+            (What::Wanted, _) => self.promote(event.cell, cell.wanted()),
             // Told twice.
             (What::Started | What::Asked, _) => {}
+        }
+    }
+
+    /// A read has come: what waits at its place is as urgent, if others are to read it.
+    fn promote_for(&mut self, asked: &Asked) {
+        for cell in self.waiting.wanted_by(asked) {
+            self.promote(cell, asked.level);
+        }
+    }
+
+    /// Somebody of this level waits for a request.
+    fn promote(&mut self, cell: usize, level: u8) {
+        if let Standing::Queued(id, asked) = *self.standings.of(cell)
+            && level < asked.level
+            && let Some(disk) = self.disk(&asked)
+        {
+            self.disks[disk].promote(id, level);
+            self.waiting.forget(cell, &asked);
+            *self.standings.of(cell) = Standing::Queued(id, Asked { level, ..asked });
         }
     }
 
@@ -274,7 +304,9 @@ impl Rounds {
                 asked
             }
             Standing::Loose(asked) => asked,
-            Standing::Queued(..) | Standing::Unknown => return self.forget(standing),
+            Standing::Queued(..) | Standing::Unknown => {
+                return self.forget(event.cell, standing);
+            }
         };
         let Some(disk) = self.disk(&asked) else {
             return;
@@ -288,6 +320,7 @@ impl Rounds {
             device_ns: ended_ns.saturating_sub(started_ns),
             failed: result < 0,
             sunk: asked.level > asked.ruled_level,
+            promoted: asked.level < cell.asked().level,
         };
         self.record(event.cell, Key::of(disk, &asked), &ended, ended_ns);
     }
@@ -316,9 +349,10 @@ impl Rounds {
     }
 
     /// The request will never be reported as ended.
-    fn forget(&mut self, standing: Standing) {
+    fn forget(&mut self, cell: usize, standing: Standing) {
         match standing {
             Standing::Queued(id, asked) => {
+                self.waiting.forget(cell, &asked);
                 if let Some(disk) = self.disk(&asked) {
                     self.disks[disk].withdraw(id);
                 }
@@ -330,9 +364,9 @@ impl Rounds {
 
     /// A process has ended: its places come back, whatever it was doing.
     fn bury(&mut self, client: usize) {
-        for standing in self.standings.take(client) {
+        for (index, standing) in self.standings.take(client).into_iter().enumerate() {
             self.statistics.reclaimed += u64::from(standing != Standing::Unknown);
-            self.forget(standing);
+            self.forget(cell_of(client, index), standing);
         }
         self.memory.clients[client].news.drain(|_| ());
         self.memory.clients[client].grants.drain(|_| ());
@@ -350,6 +384,7 @@ impl Rounds {
             disk.dispatch(now_ns, |number, id| {
                 let standing = standings.of(number);
                 if let Standing::Queued(_, asked) = *standing {
+                    self.waiting.forget(number, &asked);
                     self.commits.starts(Key::of(index, &asked));
                     *standing = Standing::Flying(id, asked);
                 }
@@ -381,7 +416,15 @@ fn read(cell: &Cell, number: usize, is_known: bool, events: &mut Vec<Event>) {
         });
     };
     match cell.state() {
-        Some(CellState::Posted) if !is_known => push(cell.asked().asked_ns, What::Asked),
+        Some(CellState::Posted) => {
+            let asked = cell.asked();
+            if !is_known {
+                push(asked.asked_ns, What::Asked);
+            }
+            if cell.wanted() < asked.level {
+                push(asked.asked_ns, What::Wanted);
+            }
+        }
         Some(CellState::Started) if !is_known => push(cell.started_ns(), What::Started),
         Some(CellState::Ended) => {
             if !is_known {

@@ -44,6 +44,8 @@ pub struct Ended {
     pub failed: bool,
     /// Its level is lower than its rule's.
     pub sunk: bool,
+    /// Its level is higher than that with which it came.
+    pub promoted: bool,
 }
 
 /// Of requests of one kind.
@@ -52,6 +54,7 @@ pub struct Counts {
     pub bytes: u64,
     pub failed: u64,
     pub sunk: u64,
+    pub promoted: u64,
     /// From asking to leave.
     pub queued: Histogram<u64>,
     /// From leave to the end.
@@ -71,6 +74,7 @@ impl Counts {
             bytes: 0,
             failed: 0,
             sunk: 0,
+            promoted: 0,
             queued: histogram(),
             device: histogram(),
             total: histogram(),
@@ -85,7 +89,7 @@ pub struct Statistics {
     /// Requests that went before the scheduler knew of them, and found no room in its
     /// account.
     pub unaccounted: u64,
-    /// Requests that went unscheduled because the broker had not moved.
+    /// Requests that went unscheduled because no leave came in time.
     pub left: u64,
     /// How often processes found the broker stopped.
     pub stops: u64,
@@ -100,6 +104,7 @@ impl Statistics {
         counts.bytes += ended.bytes;
         counts.failed += u64::from(ended.failed);
         counts.sunk += u64::from(ended.sunk);
+        counts.promoted += u64::from(ended.promoted);
         counts.queued.saturating_record(ended.queued_ns);
         counts.device.saturating_record(ended.device_ns);
         counts

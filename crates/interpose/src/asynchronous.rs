@@ -10,7 +10,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 
-use iolane_protocol::sys::futex;
+use iolane_protocol::sys::{clock, futex};
 use iolane_protocol::{CELLS_PER_CLIENT, Call, KIND_READ, KIND_SYNC, KIND_WRITE};
 
 use crate::ahead::{self, EXTENT_WORDS, Extent};
@@ -20,6 +20,7 @@ use crate::descriptor;
 use crate::gather;
 use crate::rings;
 use crate::sys::aio::{self, BLOCK_WORDS, Block};
+use crate::thread;
 use crate::ticket::{self, Request, Ticket};
 
 /// Nothing.
@@ -32,12 +33,18 @@ const LEAVING: u32 = 2;
 const FLYING: u32 = 3;
 /// Between two looks of the thread at whether the broker lives.
 const LOOK_NS: u64 = 20_000_000;
+/// A request that cannot be parked waits for leave in io_submit(2), no longer than this: what
+/// would have to end before may be requests of the same thread, which asks for their
+/// events only when it is back.
+const SUBMIT_NS_MAX: u64 = 10_000_000;
 
 /// One request, by its cell's index.
 struct Pending {
     state: AtomicU32,
     descriptor: AtomicI32,
     context: AtomicUsize,
+    /// The thread of the program that submitted it ([`thread::identity`]).
+    thread: AtomicUsize,
     /// The program's control block.
     block: AtomicUsize,
     /// What it said, if the request had to wait.
@@ -53,6 +60,7 @@ static PENDING: [Pending; CELLS_PER_CLIENT] = [const {
         state: AtomicU32::new(EMPTY),
         descriptor: AtomicI32::new(-1),
         context: AtomicUsize::new(0),
+        thread: AtomicUsize::new(0),
         block: AtomicUsize::new(0),
         copy: [const { AtomicU64::new(0) }; BLOCK_WORDS],
         refusal: AtomicI64::new(0),
@@ -84,6 +92,7 @@ pub fn forget_all() {
 /// Submits one control block. Gives what io_submit(2) gives for it: 1, or minus an
 /// error's number.
 pub fn submit(context: usize, address: usize) -> isize {
+    thread::has_submitted();
     let may_wait = contexts::enter(context);
     if may_wait && let Some(client) = stage(context, address) {
         if SLEEPS.swap(false, Ordering::SeqCst) {
@@ -91,7 +100,7 @@ pub fn submit(context: usize, address: usize) -> isize {
         }
         return 1;
     }
-    let result = submit_now(context, address, may_wait);
+    let result = submit_now(context, address, may_wait, thread::identity());
     if result != 1 {
         contexts::leave(context, 1);
     }
@@ -109,9 +118,9 @@ fn stage(context: usize, address: usize) -> Option<Client> {
     gather::stage(client, &known, context, address, &block).then_some(client)
 }
 
-/// The same, without waiting for others to go with it. `may_wait`: the context has room for it
-/// later.
-pub fn submit_now(context: usize, address: usize, may_wait: bool) -> isize {
+/// The same for a thread of the program, without waiting for others to go with it. `may_wait`: the
+/// context has room for it later.
+pub fn submit_now(context: usize, address: usize, may_wait: bool, thread: usize) -> isize {
     let change = aio::read_block(address).and_then(|block| begin_change(&block));
     let Some((ticket, block)) = ticket_for(address, 0) else {
         let result = aio::submit(context, address);
@@ -129,6 +138,7 @@ pub fn submit_now(context: usize, address: usize, may_wait: bool) -> isize {
     });
     let pending = &PENDING[ticket.index()];
     note(pending, context, address, &block, change);
+    pending.thread.store(thread, Ordering::Relaxed);
     if ticket.has_started() {
         pending.state.store(FLYING, Ordering::Release);
     } else if may_wait && may_park(address, &block) {
@@ -137,7 +147,7 @@ pub fn submit_now(context: usize, address: usize, may_wait: bool) -> isize {
     } else {
         ticket.post();
         pending.state.store(FLYING, Ordering::Release);
-        if !ticket.wait() {
+        if !ticket.wait(SUBMIT_NS_MAX) {
             if change.is_some() {
                 ahead::give_up();
             }
@@ -215,6 +225,7 @@ pub fn submit_own(context: usize, wanted: &[(usize, u8)], mut refused: impl FnMu
             };
             let pending = &PENDING[ticket.index()];
             note(pending, context, address, &block, None);
+            pending.thread.store(0, Ordering::Relaxed);
             if ticket.has_started() {
                 pending.state.store(FLYING, Ordering::Release);
                 (batch[count], tickets[count]) = (address, Some(ticket));
@@ -344,6 +355,58 @@ fn find(address: usize) -> Option<usize> {
     (0..CELLS_PER_CLIENT)
         .map(|step| (place_of(address) as usize + step) % CELLS_PER_CLIENT)
         .find(is_it)
+}
+
+/// The calling thread waits for `least` events of a context. Of what it submitted there itself, so
+/// much as the kernel does not have yet is as urgent as a request that the thread would wait for in
+/// the call. A thread that only collects events has submitted nothing, and waits for nobody.
+pub fn wait_for(context: usize, least: usize) {
+    if !thread::submits() {
+        return;
+    }
+    let thread = thread::identity();
+    gather::send_those_of(thread);
+    let Some(client) = client::current().filter(|_| PARKED_COUNT.load(Ordering::SeqCst) > 0) else {
+        return;
+    };
+    let is_mine = |pending: &Pending, state| {
+        pending.thread.load(Ordering::Relaxed) == thread
+            && pending.context.load(Ordering::Relaxed) == context
+            && pending.state.load(Ordering::Acquire) == state
+    };
+    let with_kernel = PENDING.iter().filter(|pending| is_mine(pending, FLYING));
+    let needed = least.saturating_sub(with_kernel.count());
+    let parked = (0..CELLS_PER_CLIENT).filter(|&index| is_mine(&PENDING[index], PARKED));
+    for index in parked.take(needed) {
+        promote(client, index);
+    }
+}
+
+/// The calling thread waits for a parked request.
+fn promote(client: Client, index: usize) {
+    let pending = &PENDING[index];
+    let words = pending.copy.each_ref();
+    let block = Block::from_words(words.map(|word| word.load(Ordering::Relaxed)));
+    // Another request may have the place by now: it is not looked at what it points to.
+    let Some(kind) = block.kind() else {
+        return;
+    };
+    let descriptor = pending.descriptor.load(Ordering::Relaxed);
+    let Some(known) = descriptor::find(client.memory, descriptor) else {
+        return;
+    };
+    let request = Request {
+        kind,
+        offset: 0,
+        length: Ticket::of_cell(client, index).length(),
+        asynchronous: false,
+        level_min: 0,
+    };
+    let level = ticket::level(client, &known, &request);
+    if Ticket::of_cell(client, index).promote(level) && kind == KIND_READ {
+        // As if it had read by itself: a thread that goes on so is a scan.
+        thread::has_read(request.length as u32, clock::now_ns());
+    }
 }
 
 /// Submits what is parked for a context, or for descriptors, without leave: it is

@@ -17,6 +17,7 @@ use crate::asynchronous;
 use crate::client::Client;
 use crate::descriptor::Known;
 use crate::sys::aio::{self, BLOCK_WORDS, Block, Event};
+use crate::thread;
 use crate::ticket::{self, Request};
 
 /// Reads at a time: what is beyond goes by itself. InnoDB has 256 for each of its threads.
@@ -48,6 +49,8 @@ struct Slot {
     /// Not to be put together with others again.
     alone: AtomicBool,
     context: AtomicUsize,
+    /// Who submitted it ([`thread::identity`]).
+    thread: AtomicUsize,
     /// The program's control block.
     address: AtomicUsize,
     result: AtomicI64,
@@ -70,6 +73,7 @@ static READS: [Slot; SLOTS] = [const {
         state: AtomicU32::new(FREE),
         alone: AtomicBool::new(false),
         context: AtomicUsize::new(0),
+        thread: AtomicUsize::new(0),
         address: AtomicUsize::new(0),
         result: AtomicI64::new(0),
         block: [const { AtomicU64::new(0) }; BLOCK_WORDS],
@@ -175,6 +179,7 @@ pub fn stage(client: Client, known: &Known, context: usize, address: usize, bloc
     let slot = &READS[index];
     slot.alone.store(false, Ordering::Relaxed);
     slot.context.store(context, Ordering::Relaxed);
+    slot.thread.store(thread::identity(), Ordering::Relaxed);
     slot.address.store(address, Ordering::Relaxed);
     store(&slot.block, block);
     IS_USED.store(true, Ordering::Relaxed);
@@ -186,6 +191,16 @@ pub fn stage(client: Client, known: &Known, context: usize, address: usize, bloc
 /// Whether something is staged.
 pub fn has_staged() -> bool {
     !WAITING.is_empty()
+}
+
+/// Submits all that is staged, if something of this thread's is: it waits for that.
+pub fn send_those_of(thread: usize) {
+    let is_his = |slot: &Slot| {
+        slot.state.load(Ordering::SeqCst) == STAGED && slot.thread.load(Ordering::Relaxed) == thread
+    };
+    if is_used() && has_staged() && READS.iter().any(is_his) {
+        send();
+    }
 }
 
 /// Submits all that is staged.
@@ -261,7 +276,7 @@ fn send_large(group: &[u16]) -> bool {
             .store(FLYING, Ordering::SeqCst);
     }
     run.state.store(FLYING, Ordering::SeqCst);
-    if submit(first.context(), run.block.as_ptr().expose_provenance()) != 1 {
+    if submit(first, run.block.as_ptr().expose_provenance()) != 1 {
         run.state.store(FREE, Ordering::SeqCst);
         for &index in group {
             READS[usize::from(index)]
@@ -276,16 +291,18 @@ fn send_large(group: &[u16]) -> bool {
 fn send_alone(index: u16) {
     let slot = &READS[usize::from(index)];
     slot.state.store(FLYING, Ordering::SeqCst);
-    let result = submit(slot.context(), slot.block.as_ptr().expose_provenance());
+    let result = submit(slot, slot.block.as_ptr().expose_provenance());
     if result != 1 {
         // The program was told that it was submitted: it hears of this as of any error.
         slot.finish(result.min(-1) as i64);
     }
 }
 
-fn submit(context: usize, address: usize) -> isize {
+/// Submits a control block where, and for whom, the first of its reads was submitted.
+fn submit(first: &Slot, address: usize) -> isize {
+    let (context, thread) = (first.context(), first.thread.load(Ordering::Relaxed));
     loop {
-        let result = asynchronous::submit_now(context, address, true);
+        let result = asynchronous::submit_now(context, address, true, thread);
         if result != -(libc::EAGAIN as isize) {
             return result;
         }

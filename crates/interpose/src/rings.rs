@@ -135,6 +135,15 @@ pub fn is_context(context: usize) -> bool {
     context != 0 && CONTEXT.load(Ordering::Relaxed) == context
 }
 
+/// The calling thread waits for so many completions on a ring: what it submitted itself, on
+/// whichever, is as urgent as it is.
+pub fn waits_for(wanted: usize) {
+    let context = CONTEXT.load(Ordering::Relaxed);
+    if context != 0 && wanted > 0 {
+        asynchronous::wait_for(context, wanted);
+    }
+}
+
 /// Whether a control block is one of a ring's request.
 pub fn owns(address: usize) -> bool {
     index_of(address).is_some()

@@ -32,6 +32,7 @@ struct State {
     last_read_ns: Cell<u64>,
     requests: Cell<u32>,
     rules: Cell<u64>,
+    submits: Cell<bool>,
 }
 
 thread_local! {
@@ -43,6 +44,7 @@ thread_local! {
             last_read_ns: Cell::new(0),
             requests: Cell::new(0),
             rules: Cell::new(0),
+            submits: Cell::new(false),
         }
     };
 }
@@ -59,6 +61,21 @@ pub fn sunk_level(level: u8, now_ns: u64) -> u8 {
             _ => level.max(LEVEL_SCAN),
         }
     })
+}
+
+/// A number that no other thread of the process has at the same time.
+pub fn identity() -> usize {
+    STATE.with(|state| std::ptr::from_ref(state).addr())
+}
+
+/// The thread has submitted something asynchronous.
+pub fn has_submitted() {
+    STATE.with(|state| state.submits.set(true));
+}
+
+/// Whether it ever has: other threads wait for nothing of their own.
+pub fn submits() -> bool {
+    STATE.with(|state| state.submits.get())
 }
 
 /// Whether the thread has read so much that it goes on reading.

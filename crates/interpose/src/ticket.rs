@@ -46,7 +46,7 @@ pub fn take(known: &Known, request: &Request) -> Option<Ticket> {
         return Some(ticket);
     }
     ticket.post();
-    ticket.wait().then_some(ticket)
+    ticket.wait(u64::MAX).then_some(ticket)
 }
 
 /// Takes a cell for the request, from `first` on. It has started if it may go at once;
@@ -167,6 +167,11 @@ impl Ticket {
         self.number % CELLS_PER_CLIENT
     }
 
+    /// Bytes that it transfers.
+    pub fn length(&self) -> usize {
+        self.cell().asked().length as usize
+    }
+
     /// Whether it needs no leave.
     pub fn has_started(&self) -> bool {
         self.cell().state() == Some(CellState::Started)
@@ -179,24 +184,36 @@ impl Ticket {
         }
     }
 
-    /// Sleeps until the broker gives leave. `false`: the broker is gone or
-    /// stopped, and the cell is given up.
-    pub fn wait(&self) -> bool {
+    /// Sleeps until the broker gives leave, at most so long. `false`: there is none, or the broker is
+    /// gone or stopped, and the cell is given up.
+    pub fn wait(&self, most_ns: u64) -> bool {
         let (cell, header) = (self.cell(), &self.client.memory.header);
         let pulse = header.pulse();
-        let stopped_ns = clock::now_ns() + STOPPED_NS;
+        let begun_ns = clock::now_ns();
         while cell.state() == Some(CellState::Posted) {
-            futex::wait(cell.word(), CellState::Posted as u32, LOOK_NS);
-            let is_stopped = header.pulse() == pulse && clock::now_ns() > stopped_ns;
+            futex::wait(cell.word(), CellState::Posted as u32, LOOK_NS.min(most_ns));
+            let waited_ns = clock::now_ns().saturating_sub(begun_ns);
+            let is_stopped = header.pulse() == pulse && waited_ns > STOPPED_NS;
             if is_stopped {
                 header.mark_stopped(pulse);
             }
-            if (is_stopped || header.is_over()) && cell.change(CellState::Posted, CellState::Left) {
+            let is_vain = is_stopped || header.is_over() || waited_ns >= most_ns;
+            if is_vain && cell.change(CellState::Posted, CellState::Left) {
                 self.client.memory.post(self.number, false);
                 return false;
             }
         }
         true
+    }
+
+    /// Somebody of this level waits for the request. Whether that makes it more urgent, if it has
+    /// no leave yet.
+    pub fn promote(&self, level: u8) -> bool {
+        let is_news = self.cell().want(level);
+        if is_news {
+            self.client.memory.post(self.number, true);
+        }
+        is_news
     }
 
     /// Leave is not needed any more; it may have been given meanwhile.

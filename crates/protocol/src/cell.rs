@@ -79,6 +79,8 @@ pub struct Cell {
     file: AtomicU32,
     packed: AtomicU64,
     length: AtomicU32,
+    /// The level of the most urgent of those who wait for it.
+    wanted: AtomicU32,
     offset: AtomicU64,
     asked_ns: AtomicU64,
     started_ns: AtomicU64,
@@ -126,6 +128,7 @@ impl Cell {
         let bytes = [device, kind, level, ruled_level, rule, flags, 0, 0];
         self.packed
             .store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        self.wanted.store(u32::from(level), Ordering::Relaxed);
         self.file.store(asked.file, Ordering::Relaxed);
         self.length.store(asked.length, Ordering::Relaxed);
         self.offset.store(asked.offset, Ordering::Relaxed);
@@ -149,6 +152,16 @@ impl Cell {
             offset: self.offset.load(Ordering::Relaxed),
             asked_ns: self.asked_ns.load(Ordering::Relaxed),
         }
+    }
+
+    /// Somebody of this level waits for it now. Whether that is news.
+    pub fn want(&self, level: u8) -> bool {
+        self.wanted.fetch_min(u32::from(level), Ordering::Release) > u32::from(level)
+    }
+
+    /// The level of the most urgent of those who wait for it: at first its own.
+    pub fn wanted(&self) -> u8 {
+        self.wanted.load(Ordering::Acquire).min(u32::from(u8::MAX)) as u8
     }
 
     /// Before the state becomes [`Started`](CellState::Started) or
@@ -188,6 +201,7 @@ mod tests {
             file: AtomicU32::new(0),
             packed: AtomicU64::new(0),
             length: AtomicU32::new(0),
+            wanted: AtomicU32::new(0),
             offset: AtomicU64::new(0),
             asked_ns: AtomicU64::new(0),
             started_ns: AtomicU64::new(0),

@@ -36,7 +36,7 @@ impl Report {
             ),
             (
                 self.left,
-                "requests went unscheduled, as the broker had not moved for a second",
+                "requests went unscheduled, as no leave came in time",
             ),
             (
                 self.stops,
@@ -86,8 +86,19 @@ fn of_disk(disk: &DiskReport) -> Result<String, fmt::Error> {
     writeln!(text)?;
     writeln!(
         text,
-        "  {:<18} {:<5} {:<10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}",
-        "role", "", "level", "requests", "MB", "queued", "device", "p50", "p99", "p99.9", "sunk"
+        "  {:<18} {:<5} {:<10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8}",
+        "role",
+        "",
+        "level",
+        "requests",
+        "MB",
+        "queued",
+        "device",
+        "p50",
+        "p99",
+        "p99.9",
+        "sunk",
+        "promoted"
     )?;
     for role in &disk.roles {
         line(&mut text, role)?;
@@ -126,7 +137,7 @@ fn line(text: &mut String, role: &RoleReport) -> fmt::Result {
     } = role.total;
     writeln!(
         text,
-        "  {:<18} {:<5} {:<10} {:>9} {:>9.1} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}",
+        "  {:<18} {:<5} {:<10} {:>9} {:>9.1} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8}",
         role.role,
         role.operation,
         role.level,
@@ -138,6 +149,7 @@ fn line(text: &mut String, role: &RoleReport) -> fmt::Result {
         time(p99_ns as f64),
         time(p99_9_ns as f64),
         role.sunk,
+        role.promoted,
     )
 }
 
@@ -179,7 +191,7 @@ mod tests {
         };
         let text = report.to_string();
         for line in [
-            "3 requests went unscheduled, as the broker had not moved for a second\n",
+            "3 requests went unscheduled, as no leave came in time\n",
             "2 times the broker was found not to have moved for a second\n",
         ] {
             assert!(text.contains(line), "{text}");

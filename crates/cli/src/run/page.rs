@@ -85,6 +85,7 @@ fn roles(roles: &[RoleReport]) -> Table {
         "data",
         "failed",
         "sunk",
+        "promoted",
         "for leave",
         "with the disk",
         "p50",
@@ -109,6 +110,7 @@ fn roles(roles: &[RoleReport]) -> Table {
             format!("{} MB", units::figure(role.bytes as f64 / 1e6)),
             some(role.failed),
             some(role.sunk),
+            some(role.promoted),
             units::time(role.queued.mean_ns),
             units::time(role.device.mean_ns),
             units::time(role.total.p50_ns as f64),
@@ -242,7 +244,7 @@ mod tests {
         let text = page(&report, &environment);
         for sentence in [
             "12 pages read ahead: 10 used, 2 passed over.",
-            "3 requests went unscheduled, as the broker had not moved for a second.",
+            "3 requests went unscheduled, as no leave came in time.",
             "2 times the broker was found not to have moved for a second.",
         ] {
             assert!(text.contains(sentence), "{text}");

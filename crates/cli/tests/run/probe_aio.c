@@ -369,6 +369,57 @@ static void *keep_asking(void *number)
 	return NULL;
 }
 
+/* Writes on and on, which nobody takes for a scan, and leaves the disk time for others. */
+static void *write_on(void *unused)
+{
+	int fd = open_file("written");
+	char *page = pages(1);
+
+	(void)unused;
+	while (!over) {
+		if (pwrite(fd, page, PAGE, 0) != PAGE)
+			die("pwrite");
+		usleep(2000);
+	}
+	close(fd);
+	return NULL;
+}
+
+/* Every second page, so that each is a request of its own, by the thread that waits for them. */
+static void waited(void)
+{
+	enum { PASSES = 4 };
+	int fd = open_file("waited"), wrong = 0;
+	char *memory = pages(2 * PAGES);
+	aio_context_t context = context_of(PAGES);
+	struct iocb blocks[PAGES], *list[PAGES];
+	struct io_event done[PAGES];
+	pthread_t writer;
+
+	if (pwrite(fd, memory, 2 * PAGES * PAGE, 0) != 2 * PAGES * PAGE)
+		die("pwrite");
+	quiet = 1;
+	if (pthread_create(&writer, NULL, write_on, NULL))
+		die("pthread_create");
+	for (int pass = 0; pass < PASSES; pass++) {
+		memset(memory, 0, 2 * PAGES * PAGE);
+		for (int i = 0; i < PAGES; i++) {
+			blocks[i] = block_of(fd, IOCB_CMD_PREAD, memory + i * PAGE, 2LL * i * PAGE);
+			list[i] = &blocks[i];
+		}
+		if (submit(context, PAGES, list) != PAGES)
+			die("io_submit");
+		if (events(context, PAGES, PAGES, done) != PAGES)
+			die("io_getevents");
+		for (int i = 0; i < PAGES; i++)
+			wrong += done[i].res != PAGE || memory[i * PAGE + 9] != 'm';
+	}
+	SHOW(wrong);
+	over = 1;
+	pthread_join(writer, NULL);
+	SHOW(syscall(SYS_io_destroy, context));
+}
+
 /*
  * Children close what their parent reads from at that moment. They have nothing to wait for:
  * time is short for one that waits at each descriptor.
@@ -415,6 +466,7 @@ static const struct pattern patterns[] = {
 	{ "several", several }, { "closed", closed }, { "destroyed", destroyed },
 	{ "mistaken", mistaken }, { "many", many }, { "refused", refused }, { "vectored", vectored },
 	{ "crowded", crowded }, { "forked", forked }, { "parted", parted },
+	{ "waited", waited },
 };
 
 int main(int count, char **arguments)

@@ -230,6 +230,11 @@ impl Block {
         (is_sync || length > 0).then_some((kind, if is_sync { 0 } else { length }))
     }
 
+    /// `KIND_READ`, `KIND_WRITE` or `KIND_SYNC`, if it is one.
+    pub fn kind(&self) -> Option<u8> {
+        asynchronous::kind_of(self.opcode)
+    }
+
     /// How many bytes it writes, if it does, however.
     pub fn writes(&self) -> Option<usize> {
         matches!(self.opcode, PWRITE | PWRITEV).then(|| self.bytes())

@@ -144,6 +144,9 @@ unsafe fn collect(number: c_long, arguments: [usize; 6]) -> isize {
         } else {
             0
         };
+        if slice_ns > 0 {
+            asynchronous::wait_for(context, least - given);
+        }
         let time = libc::timespec {
             tv_sec: (slice_ns / 1_000_000_000) as libc::time_t,
             tv_nsec: (slice_ns % 1_000_000_000) as libc::c_long,

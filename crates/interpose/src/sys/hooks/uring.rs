@@ -171,7 +171,12 @@ pub unsafe extern "C-unwind" fn io_uring_submit_and_wait(
     wanted: c_uint,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { submit(ring, || real::io_uring_submit_and_wait(ring, wanted)) }
+    unsafe {
+        submit(ring, || {
+            rings::waits_for(wanted as usize);
+            real::io_uring_submit_and_wait(ring, wanted)
+        })
+    }
 }
 
 /// io_uring_submit_and_wait_timeout(3)
@@ -189,6 +194,7 @@ pub unsafe extern "C-unwind" fn io_uring_submit_and_wait_timeout(
     // SAFETY: the caller's promise.
     unsafe {
         submit(ring, || {
+            rings::waits_for(wanted as usize);
             real::io_uring_submit_and_wait_timeout(ring, completion, wanted, time, mask)
         })
     }
