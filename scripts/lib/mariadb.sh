@@ -1,8 +1,14 @@
-# One MariaDB server for a measurement, over a Unix socket in $folder. Sourced, beside common.sh.
+# One MariaDB server for a measurement, over a Unix socket, $socket. Sourced, beside common.sh.
 
 server=
-# As a client, also in the background.
-CLIENT=(mariadb --no-defaults --user=root --socket="$folder/socket")
+
+# answers_at SOCKET: where the server is that the functions below are about.
+answers_at() {
+    socket=$1
+    # As a client, also in the background.
+    CLIENT=(mariadb --no-defaults --user=root --socket="$socket")
+}
+answers_at "$folder/socket"
 
 client() { "${CLIENT[@]}" --skip-column-names "$@"; }
 

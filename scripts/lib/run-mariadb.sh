@@ -2,7 +2,7 @@
 # updates, beside two table checks and a dump. Sourced by them.
 
 readonly ROWS=${ROWS:-600000}
-readonly PORT=${PORT:-33406}
+PORT=${PORT:-33406}
 readonly LOADS=(select update)
 readonly VOLUME_MEGABYTES=2048
 readonly MEMORY_MEGABYTES=0
@@ -13,14 +13,22 @@ needs "mariadb-server and sysbench" mariadbd mariadb-install-db mariadb mariadb-
 # shellcheck source=scripts/lib/mariadb.sh
 . "$HERE/lib/mariadb.sh"
 
-install_server() { install_database "$folder/mounted/data"; }
+# second_server: what follows is about another server, on a copy of the first one's files.
+data=$folder/mounted/data
+second_server() {
+    data=$folder/mounted/second
+    PORT=$((PORT + 1))
+    answers_at "$folder/second"
+}
+
+install_server() { install_database "$data"; }
 
 # start_server WRAPPER...: as a member of the groups, if there are any yet.
 start_server() {
     (
         enter_groups
-        exec "$@" mariadbd "${SERVER[@]}" "${OPTIONS[@]}" --datadir="$folder/mounted/data" \
-            --socket="$folder/socket" --port="$PORT"
+        exec "$@" mariadbd "${SERVER[@]}" "${OPTIONS[@]}" --datadir="$data" \
+            --socket="$socket" --port="$PORT"
     ) >>"$folder/server.log" 2>&1 &
     server=$!
     await_server
@@ -35,13 +43,13 @@ load() {
 bench() {
     local test=$1 action=$2
     shift 2
-    sysbench "$test" --mysql-socket="$folder/socket" --mysql-user=root --tables=4 --table-size="$ROWS" "$@" "$action"
+    sysbench "$test" --mysql-socket="$socket" --mysql-user=root --tables=4 --table-size="$ROWS" "$@" "$action"
 }
 
 start_beside() {
     again check "${CLIENT[@]}" sbtest --execute 'CHECK TABLE sbtest3 EXTENDED'
     again check "${CLIENT[@]}" sbtest --execute 'CHECK TABLE sbtest4 EXTENDED'
-    again dump mariadb-dump --no-defaults --socket="$folder/socket" --user=root --single-transaction --quick sbtest
+    again dump mariadb-dump --no-defaults --socket="$socket" --user=root --single-transaction --quick sbtest
 }
 
 # Prints the threads of the server that work for what stands beside.

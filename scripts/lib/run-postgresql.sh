@@ -2,7 +2,7 @@
 # and checkpoints. Sourced by them.
 
 readonly SCALE=${SCALE:-100}
-readonly PORT=${PORT:-33432}
+PORT=${PORT:-33432}
 readonly LOADS=(transaction)
 # 15 MB for each unit of the scale, twice for what VACUUM has not taken back yet, and the log.
 readonly VOLUME_MEGABYTES=$((SCALE * 30 + 1500))
@@ -18,7 +18,15 @@ readonly AS_USER=(setpriv --reuid=postgres --regid=postgres --clear-groups)
 server=
 # Whether a server finds in memory what one before has left there.
 KEEPS_PAGE_CACHE=${KEEPS_PAGE_CACHE:-}
-CLIENT=("$PROGRAMS/psql" --no-psqlrc -qAt -U postgres -h "$folder" -p "$PORT" -d postgres -c)
+data=$folder/mounted/data
+answers_at() { CLIENT=("$PROGRAMS/psql" --no-psqlrc -qAt -U postgres -h "$folder" -p "$1" -d postgres -c); }
+answers_at "$PORT"
+# second_server: what follows is about another server, on a copy of the first one's files.
+second_server() {
+    data=$folder/mounted/second
+    PORT=$((PORT + 1))
+    answers_at "$PORT"
+}
 ask() { "${CLIENT[@]}" "$1"; }
 
 install_server() {
@@ -26,7 +34,7 @@ install_server() {
     install -m 644 "$(interposer)" "$folder/library.so"
     RUN_OPTIONS+=(--library "$folder/library.so")
     chown postgres: "$folder" "$folder/mounted"
-    "${AS_USER[@]}" "$PROGRAMS/initdb" --auth=trust --username=postgres -D "$folder/mounted/data" >/dev/null
+    "${AS_USER[@]}" "$PROGRAMS/initdb" --auth=trust --username=postgres -D "$data" >/dev/null
 }
 
 # start_server WRAPPER...
@@ -34,7 +42,7 @@ start_server() {
     [ -n "$KEEPS_PAGE_CACHE" ] || empty_page_cache
     (
         enter_groups
-        exec "$@" "${AS_USER[@]}" "$PROGRAMS/postgres" -D "$folder/mounted/data" -k "$folder" -p "$PORT" \
+        exec "$@" "${AS_USER[@]}" "$PROGRAMS/postgres" -D "$data" -k "$folder" -p "$PORT" \
             -c listen_addresses= -c shared_buffers="$((MEMORY_MEGABYTES / 6))MB" -c max_wal_size=1GB \
             -c checkpoint_timeout=1h -c autovacuum=off "${OPTIONS[@]}"
     ) >>"$folder/server.log" 2>&1 </dev/null &
@@ -50,7 +58,7 @@ start_server() {
 
 stop_server() {
     [ -n "$server" ] || return 0
-    kill -INT "$(head -1 "$folder/mounted/data/postmaster.pid" 2>/dev/null || echo "$server")" 2>/dev/null || true
+    kill -INT "$(head -1 "$data/postmaster.pid" 2>/dev/null || echo "$server")" 2>/dev/null || true
     wait "$server" 2>/dev/null || true
     server=
 }
