@@ -286,9 +286,7 @@ int ha_iolane::begin_statement(THD *thd)
 	session_ = Session::of(thd);
 	if (!session_)
 		return HA_ERR_OUT_OF_MEM;
-	int error = session_->begin();
-
-	return error ? error : session_->check_age(share_->table);
+	return session_->begin();
 }
 
 /* Under LOCK TABLES, and of temporary tables: instead of external_lock(). */

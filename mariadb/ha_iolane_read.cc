@@ -47,6 +47,10 @@ int ha_iolane::open_cursor(uint key, const Range &range)
 
 	if (!it)
 		return HA_ERR_INTERNAL_ERROR;
+	int error = session_->check_age(share_->table);
+
+	if (error)
+		return error;
 	int code = iolane_cursor_open(it, name().c_str(), &bounds, &cursor_);
 
 	return code ? fail(code) : 0;
@@ -105,6 +109,10 @@ int ha_iolane::get(uchar *record, const std::string &key)
 
 	if (!it)
 		return HA_ERR_INTERNAL_ERROR;
+	int error = session_->check_age(share_->table);
+
+	if (error)
+		return error;
 	int code = iolane_transaction_get(it, name().c_str(), &value, 1, lock_, when_locked_, row_.get());
 
 	if (code < 0)

@@ -26,8 +26,9 @@ public:
 	int begin();
 
 	/*
-	 * A view does not see into a table that was made after it: HA_ERR_TABLE_DEF_CHANGED,
-	 * unless the transaction has made it itself, or is not of one view.
+	 * A view does not see into a table that was made after it: reading there gives
+	 * HA_ERR_TABLE_DEF_CHANGED, unless the transaction has made it itself, or is not of
+	 * one view.
 	 */
 	int check_age(uint64_t table) const;
 

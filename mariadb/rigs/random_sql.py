@@ -24,7 +24,6 @@ def arguments():
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--failures", type=int, default=1)
     parser.add_argument("--replay")
-    parser.add_argument("--known", nargs="*", type=int, default=[])
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     if options.seed is None:
@@ -39,14 +38,14 @@ class Episode:
         self.options = options
         self.seed = seed
         self.random = random.Random(seed)
-        self.level = self.random.choice(options.levels)
+        self.level = self.random.choice(list(options.levels))
         self.operations = []
-        self.lock_differences = 0
+        self.refusals = 0
 
     def run(self, server):
         """Raises Difference."""
         generator = statements.Generator(self.random, self.options.connections, self.level)
-        pair = compare.Pair(server, self.options.engines, self.options.connections, self.level, self.options.known)
+        pair = compare.Pair(server, self.options.engines, self.options.connections, self.options.levels[self.level])
         try:
             for _ in range(self.options.length):
                 connection, statement, done = generator.next()
@@ -57,13 +56,13 @@ class Episode:
                     generator.ended(connection)
             pair.compare_contents()
         finally:
-            self.lock_differences = pair.lock_differences
+            self.refusals = pair.refusals
             pair.close()
 
 
 def outcome(server, options, level, operations):
     try:
-        compare.play(server, options.engines, options.connections, level, options.known, operations)
+        compare.play(server, options.engines, options.connections, options.levels[level], operations)
     except compare.Difference as difference:
         if difference.kind in ("lost", "drop"):
             server.restart()
@@ -117,7 +116,8 @@ def replay(server, options):
 
 def campaign(server, options):
     seeds = random.Random(options.seed)
-    done = episodes = lock_differences = failures = 0
+    done = episodes = refusals = failures = 0
+    done_at = dict.fromkeys(options.levels, 0)
     print(f"seed {options.seed}", flush=True)
     while done < options.statements and failures < options.failures:
         episode = Episode(options, seeds.randrange(1 << 31))
@@ -132,29 +132,52 @@ def campaign(server, options):
             print(f"{script(episode.level, operations)}\n-- {found}\n", flush=True)
         done += len(episode.operations)
         episodes += 1
-        lock_differences += episode.lock_differences
-    print(f"{done} statements in {episodes} episodes; {lock_differences} undone, as one engine alone waited for a lock")
+        refusals += episode.refusals
+        done_at[episode.level] += len(episode.operations)
+    for level, count in done_at.items():
+        print(f"{count} statements at {level}")
+    print(f"{done} statements in {episodes} episodes; {refusals} undone, as one engine alone refused them")
     print(f"{episodes - failures} passed, {failures} failed, 0 skipped")
     return 3 if failures else 0
 
 
+def refusal(connection, engine, number, level):
+    """Why an engine does not have a level; None if it does."""
+    for statement in (f"CREATE OR REPLACE TABLE levels.t{number} (id INT PRIMARY KEY) ENGINE={engine}",
+                      f"SET SESSION TRANSACTION ISOLATION LEVEL {level}", f"SELECT * FROM levels.t{number}"):
+        reply = connection.query(statement)
+        if reply.code:
+            return str(reply)
+    return None
+
+
+def reads_uncommitted(connection, other, number):
+    """Whether the engine shows rows that are not committed, at the level that allows it."""
+    other.query("BEGIN")
+    other.query(f"INSERT INTO levels.t{number} VALUES (1)")
+    reply = connection.query(f"SELECT * FROM levels.t{number}")
+    other.query("ROLLBACK")
+    return bool(reply.rows)
+
+
 def levels(server, engines):
-    """Those that both engines have: one may refuse a level."""
-    connection = protocol.Connection(server.socket)
+    """Levels that both engines have, as each must be told: one may refuse a level, or give a higher one."""
+    connection, other = protocol.Connection(server.socket), protocol.Connection(server.socket)
     connection.query("CREATE DATABASE levels")
-    kept = []
+    kept = {}
     for level in statements.LEVELS:
-        replies = []
-        for number, engine in enumerate(engines):
-            replies += [connection.query(statement) for statement in (
-                f"CREATE OR REPLACE TABLE levels.t{number} (id INT PRIMARY KEY) ENGINE={engine}",
-                f"SET SESSION TRANSACTION ISOLATION LEVEL {level}", f"SELECT * FROM levels.t{number}")]
-        refused = [str(reply) for reply in replies if reply.code]
+        refused = [text for text in (refusal(connection, engine, number, level) for number, engine in enumerate(engines)) if text]
         if refused:
             print(f"not compared: {level}: {refused[0]}", flush=True)
-        else:
-            kept.append(level)
+            continue
+        kept[level] = [level] * len(engines)
+        if level == "READ UNCOMMITTED":
+            shows = [reads_uncommitted(connection, other, number) for number in range(len(engines))]
+            if len(set(shows)) > 1:
+                kept[level] = ["READ COMMITTED" if shown else level for shown in shows]
+                print(f"{level} of {engines[shows.index(False)]} is compared with READ COMMITTED: it shows what is committed only", flush=True)
     connection.close()
+    other.close()
     return kept
 
 

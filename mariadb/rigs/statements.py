@@ -8,7 +8,7 @@ rows under a unique key does so in the order of `id`, and LIMIT comes with that 
 import schema
 
 TABLES_MAX = 4
-LEVELS = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
+LEVELS = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
 
 
 class Generator:
@@ -195,7 +195,7 @@ class Generator:
         if connection not in self.open:
             self.open.add(connection)
             # Which statement opens the view of a transaction, unless it says so itself, is the engine's choice.
-            return "BEGIN" if self.level == "READ COMMITTED" else "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+            return "BEGIN" if self.level in ("READ UNCOMMITTED", "READ COMMITTED") else "START TRANSACTION WITH CONSISTENT SNAPSHOT"
         choice = random.random()
         if choice < 0.3:
             name = f"s{random.randint(0, 3)}"
