@@ -240,7 +240,10 @@ int Session::rollback_to(uint64_t savepoint)
 
 int Session::release(uint64_t savepoint)
 {
-	int code = iolane_transaction_release(transaction_, savepoint);
+	/* One that is set anew under its name leaves the later ones as they are. */
+	int code = thd_sql_command(thd_) == SQLCOM_SAVEPOINT ?
+			   iolane_transaction_forget(transaction_, savepoint) :
+			   iolane_transaction_release(transaction_, savepoint);
 
 	return code ? error_of(code, thd_) : 0;
 }

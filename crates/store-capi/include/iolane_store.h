@@ -833,6 +833,12 @@ int32_t iolane_transaction_rollback_to(struct iolane_transaction *transaction, u
 int32_t iolane_transaction_release(struct iolane_transaction *transaction, uint64_t savepoint);
 
 /**
+ * Forgets a savepoint, but none of the later ones. Never blocks; fails with
+ * IOLANE_STORE_ERROR_UNKNOWN_SAVEPOINT, _ARGUMENT. For one thread at a time.
+ */
+int32_t iolane_transaction_forget(struct iolane_transaction *transaction, uint64_t savepoint);
+
+/**
  * Inserts a row: values for all columns, in their order. Blocks while it waits for
  * others or reads pages. Fails with IOLANE_STORE_ERROR_DUPLICATE, _SCHEMA,
  * _TOO_LARGE, _UNKNOWN_TABLE, _CONFLICT, _DEADLOCK, _LOCK_TIMEOUT, _TOO_MANY_LOCKS,

@@ -131,3 +131,24 @@ fn released_savepoints_are_none() {
     transaction.rollback_to(first).unwrap();
     assert_eq!(transaction.get("number", &[1.into()]).unwrap(), None);
 }
+
+#[test]
+fn a_forgotten_savepoint_leaves_later_ones() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let store = store(&directory);
+    let mut transaction = store.begin();
+    let first = transaction.savepoint().unwrap();
+    transaction.insert("number", row(1)).unwrap();
+    let second = transaction.savepoint().unwrap();
+    transaction.insert("number", row(2)).unwrap();
+    transaction.forget(first).unwrap();
+    for error in [
+        transaction.rollback_to(first).unwrap_err(),
+        transaction.forget(first).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::UnknownSavepoint), "{error}");
+    }
+    transaction.rollback_to(second).unwrap();
+    assert_eq!(id(transaction.get("number", &[1.into()]).unwrap()), Some(1));
+    assert_eq!(transaction.get("number", &[2.into()]).unwrap(), None);
+}

@@ -265,6 +265,20 @@ pub unsafe extern "C" fn iolane_transaction_release(
     })
 }
 
+/// Forgets a savepoint, but none of the later ones. Never blocks; fails with
+/// IOLANE_STORE_ERROR_UNKNOWN_SAVEPOINT, _ARGUMENT. For one thread at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_transaction_forget(
+    transaction: *mut iolane_transaction,
+    savepoint: u64,
+) -> i32 {
+    // SAFETY: C's promise.
+    done(|| unsafe {
+        let it = object_mut(transaction, "transaction")?;
+        Ok(it.transaction.forget(Savepoint::of(savepoint))?)
+    })
+}
+
 /// Inserts a row: values for all columns, in their order. Blocks while it waits for
 /// others or reads pages. Fails with IOLANE_STORE_ERROR_DUPLICATE, _SCHEMA,
 /// _TOO_LARGE, _UNKNOWN_TABLE, _CONFLICT, _DEADLOCK, _LOCK_TIMEOUT, _TOO_MANY_LOCKS,

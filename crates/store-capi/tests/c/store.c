@@ -141,7 +141,7 @@ static void check_savepoints(void)
 {
 	iolane_transaction *transaction = begin();
 	iolane_row *row;
-	uint64_t savepoint;
+	uint64_t savepoint, later;
 
 	CHECK(!iolane_row_new(&row));
 	CHECK(!iolane_transaction_savepoint(transaction, &savepoint));
@@ -149,6 +149,10 @@ static void check_savepoints(void)
 	CHECK(get(transaction, ROWS, IOLANE_LOCK_NONE, row) == 1);
 	CHECK(!iolane_transaction_rollback_to(transaction, savepoint));
 	CHECK(get(transaction, ROWS, IOLANE_LOCK_NONE, row) == 0);
+	CHECK(!iolane_transaction_savepoint(transaction, &later));
+	CHECK(!iolane_transaction_forget(transaction, savepoint));
+	CHECK(iolane_transaction_forget(transaction, savepoint) == IOLANE_STORE_ERROR_UNKNOWN_SAVEPOINT);
+	savepoint = later;
 	CHECK(!iolane_transaction_release(transaction, savepoint));
 	CHECK(iolane_transaction_release(transaction, savepoint) == IOLANE_STORE_ERROR_UNKNOWN_SAVEPOINT);
 	CHECK(!iolane_transaction_commit(transaction, IOLANE_LAZY));

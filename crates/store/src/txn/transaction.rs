@@ -400,6 +400,18 @@ impl<'s, B: Backing> Transaction<'s, B> {
         Ok(())
     }
 
+    /// Forgets a savepoint, but none of the later ones.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSavepoint`].
+    pub fn forget(&mut self, savepoint: Savepoint) -> Result<(), Error> {
+        let mut numbers = self.savepoints.iter();
+        let found = numbers.position(|&(number, _)| number == savepoint.0);
+        self.savepoints
+            .remove(found.ok_or(Error::UnknownSavepoint)?);
+        Ok(())
+    }
+
     /// Makes its changes visible to others, and durable as the store's options
     /// say.
     ///
