@@ -28,10 +28,37 @@ handler::Table_flags ha_iolane::table_flags() const
 	       HA_CONCURRENT_OPTIMIZE;
 }
 
+/*
+ * Partitions are merged by their records, in which the server has not computed virtual
+ * columns yet: a key over one gives no order there.
+ */
+static bool is_merged_wrongly(const TABLE_SHARE *share, uint key)
+{
+	if (!share->partition_info_str || key >= share->keys)
+		return false;
+	for (uint part = 0; part < share->key_info[key].user_defined_key_parts; part++)
+		if (!share->key_info[key].key_part[part].field->stored_in_db())
+			return true;
+	return false;
+}
+
+/* When the server reads a definition, it asks for flags before it knows which columns are virtual. */
+static void forget_wrong_orders(TABLE *table)
+{
+	for (uint key = 0; key < table->s->keys; key++) {
+		if (!is_merged_wrongly(table->s, key))
+			continue;
+		for (uint part = 0; part < table->key_info[key].user_defined_key_parts; part++)
+			table->field[table->key_info[key].key_part[part].fieldnr - 1]->part_of_sortkey.clear_bit(key);
+	}
+}
+
 ulong ha_iolane::index_flags(uint key, uint, bool) const
 {
-	ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+	ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_RANGE;
 
+	if (!is_merged_wrongly(table_share, key))
+		flags |= HA_READ_ORDER;
 	return is_primary(key) ? flags | HA_CLUSTERED_INDEX : flags;
 }
 
@@ -94,6 +121,7 @@ int ha_iolane::open(const char *name, int, uint)
 	share_ = get_share(name);
 	if (!share_)
 		return HA_ERR_NO_SUCH_TABLE;
+	forget_wrong_orders(table);
 	/* Its length, then the primary key, or the number of the row. */
 	ref_length = 2 + 8;
 	if (has_primary_key()) {

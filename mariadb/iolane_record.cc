@@ -55,8 +55,16 @@ int unpack_record(TABLE *table, const uchar *bytes, size_t length, uchar *record
 	for (Field **each = table->field; *each; each++) {
 		Field *field = *each;
 
-		if (!field->stored_in_db() || field->is_null_in_record(record))
+		if (!field->stored_in_db())
 			continue;
+		if (field->is_null_in_record(record)) {
+			uint offset = field->offset(table->record[0]);
+
+			/* The server compares records without a look at what is NULL. */
+			memcpy(record + offset, table->s->default_values + offset,
+			       field->pack_length_in_rec());
+			continue;
+		}
 		/* A BLOB sets its pointer where the field is. */
 		field->move_field_offset(moved);
 		from = field->unpack(field->ptr, from, end, 0);
