@@ -39,8 +39,9 @@ public:
 	uint64_t next_value;
 	uint64_t reserved;
 
-	/* Sizes, and when they were looked at. */
+	/* Sizes, when they were looked at, and rows that were added (less those removed) since. */
 	std::mutex statistics_mutex;
+	std::atomic<int64_t> rows_added = 0;
 	iolane_table_statistics statistics = {};
 	time_t looked_at = 0;
 };

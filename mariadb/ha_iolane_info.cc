@@ -20,6 +20,7 @@ int ha_iolane::look_at_statistics(bool now)
 
 	if (!now && share_->looked_at && time - share_->looked_at < STATISTICS_SECONDS)
 		return 0;
+	share_->rows_added = 0;
 	int code = iolane_store_table_statistics(store, name().c_str(), nullptr, &share_->statistics);
 
 	if (code)
@@ -46,7 +47,7 @@ int ha_iolane::info(uint flags)
 		return error;
 	const iolane_table_statistics &seen = share_->statistics;
 
-	stats.records = seen.rows;
+	stats.records = (ha_rows) std::max<int64_t>((int64_t) seen.rows + share_->rows_added, 0);
 	/* No estimate says that there is none: the server believes that. */
 	if (stats.records == 0 && !(flags & HA_STATUS_TIME))
 		stats.records = 1;

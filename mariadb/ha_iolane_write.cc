@@ -81,6 +81,7 @@ int ha_iolane::write_row(const uchar *record)
 	if (error)
 		return error;
 	current_ = key;
+	share_->rows_added.fetch_add(1, std::memory_order_relaxed);
 	return note_auto_increment(record);
 }
 
@@ -142,6 +143,8 @@ int ha_iolane::delete_row(const uchar *record)
 	iolane_value value = blob(key);
 	int code = iolane_transaction_delete(transaction(), name().c_str(), &value, 1);
 
+	if (code > 0)
+		share_->rows_added.fetch_sub(1, std::memory_order_relaxed);
 	return code < 0 ? fail(code) : code == 0 ? HA_ERR_KEY_NOT_FOUND : 0;
 }
 
@@ -181,9 +184,14 @@ void ha_iolane::get_auto_increment(ulonglong offset, ulonglong increment, ulongl
 	}
 	*first = value;
 	*reserved = wanted ? wanted : 1;
-	if (value > max || value < share_->next_value) {
+	if (value < share_->next_value) {
 		*first = ULONGLONG_MAX;
 		*reserved = 0;
+		return;
+	}
+	/* The server refuses it, or takes the greatest one, by the mode of SQL. */
+	if (value > max) {
+		*reserved = 1;
 		return;
 	}
 	ulonglong next = value + *reserved * increment;
