@@ -215,6 +215,12 @@ def generated_column(random, name, columns):
     return Column(name, integers("BIGINT", 0, 9), True, f"AS (id % 5) {how}", generated=True)
 
 
+def has_virtual_key(table):
+    """InnoDB gives the rows of partitions in a wrong order by such a key."""
+    virtual = {column.name for column in table.columns if column.extra.endswith("VIRTUAL")}
+    return any(part.split(" ")[0].split("(")[0] in virtual for _, _, parts in table.keys for part in parts)
+
+
 def random_table(random, name):
     autoincrement = random.random() < 0.2
     columns = [Column("id", integers("INT", 0, 9), False, " AUTO_INCREMENT" if autoincrement else "")]
@@ -239,7 +245,7 @@ def random_table(random, name):
         if key:
             keys.append(key)
     table = Table(name, columns, keys)
-    if random.random() < 0.1 and all(kind == "INDEX" or "id" in parts for kind, _, parts in keys):
+    if random.random() < 0.1 and all(kind == "INDEX" or "id" in parts for kind, _, parts in keys) and not has_virtual_key(table):
         table.options = random.choice([
             " PARTITION BY HASH (id) PARTITIONS 3",
             " PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (50), PARTITION p1 VALUES LESS THAN (200), PARTITION p2 VALUES LESS THAN MAXVALUE)",

@@ -266,6 +266,8 @@ class Generator:
             key = schema.random_key(random, kind, f"k{changed.next_key + 10}", changed.columns)
             changed.next_key += 1
             changed.keys.append(key)
+            if changed.options and schema.has_virtual_key(changed):
+                return f"ALTER TABLE {table.name} FORCE", lambda: None
             action = f"ADD {schema.key_sql(key)}"
         elif choice < 0.4 and any(kind != "PRIMARY" for kind, _, _ in changed.keys):
             key = random.choice([key for key in changed.keys if key[0] != "PRIMARY"])
