@@ -36,9 +36,13 @@ static bool is_merged_wrongly(const TABLE_SHARE *share, uint key)
 {
 	if (!share->partition_info_str || key >= share->keys)
 		return false;
-	for (uint part = 0; part < share->key_info[key].user_defined_key_parts; part++)
-		if (!share->key_info[key].key_part[part].field->stored_in_db())
+	for (uint part = 0; part < share->key_info[key].user_defined_key_parts; part++) {
+		const Field *field = share->key_info[key].key_part[part].field;
+
+		/* There is none yet while the definition is read. */
+		if (field && !field->stored_in_db())
 			return true;
+	}
 	return false;
 }
 

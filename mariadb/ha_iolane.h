@@ -104,6 +104,8 @@ public:
 	int index_first(uchar *record) override;
 	int index_last(uchar *record) override;
 	int index_next_same(uchar *record, const uchar *key, uint length) override;
+	int read_range_first(const key_range *from, const key_range *to, bool is_one_key, bool sorted) override;
+	int read_range_next() override;
 	int reset() override;
 
 	int write_row(const uchar *record) override;
@@ -170,6 +172,8 @@ private:
 	bool backward_ = false;
 	/* It ends before its index does, as the server asked for one key. */
 	bool is_narrow_ = false;
+	/* Its rows all have the key that was searched for. */
+	bool is_one_key_ = false;
 	bool has_row_ = false;
 	/* It is an earlier statement's. */
 	bool is_old_ = false;

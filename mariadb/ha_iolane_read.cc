@@ -16,6 +16,7 @@ void ha_iolane::close_cursor()
 	iolane_cursor_free(cursor_);
 	cursor_ = nullptr;
 	is_narrow_ = false;
+	is_one_key_ = false;
 	has_row_ = false;
 	is_old_ = false;
 }
@@ -260,6 +261,7 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 	if (error)
 		return error;
 	is_narrow_ = is_narrow;
+	is_one_key_ = how == HA_READ_KEY_EXACT || how == HA_READ_PREFIX;
 	error = fetch(record);
 	return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
 }
@@ -355,9 +357,32 @@ int ha_iolane::index_next_same(uchar *record, const uchar *key, uint length)
 	if (!cursor_)
 		return HA_ERR_END_OF_FILE;
 	/* A cursor over one key ends with it. */
-	if (is_narrow_ && !end_range)
+	if (is_one_key_)
 		return fetch(record);
 	return handler::index_next_same(record, key, length);
+}
+
+/*
+ * As the server's own, but for its look whether the row is still in the range: that goes
+ * by the record, where virtual columns that nobody reads are not computed. The cursor ends
+ * with the range.
+ */
+int ha_iolane::read_range_first(const key_range *from, const key_range *to, bool is_one_key, bool)
+{
+	eq_range = is_one_key;
+	set_end_range(to);
+	range_key_part = table->key_info[active_index].key_part;
+	int error = from ? ha_index_read_map(table->record[0], from->key, from->keypart_map, from->flag) :
+			   ha_index_first(table->record[0]);
+
+	return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
+}
+
+int ha_iolane::read_range_next()
+{
+	if (eq_range)
+		return ha_index_next_same(table->record[0], end_range->key, end_range->length);
+	return ha_index_next(table->record[0]);
 }
 
 int ha_iolane::reset()
