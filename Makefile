@@ -88,7 +88,7 @@ bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched
 
 .PHONY: deb deb-test
-deb: ## Debian packages, to target/debian: iolane, iolane-dkms, and libiolane0 and libiolane-dev
+deb: ## Debian packages, to target/debian: iolane, iolane-dkms, libiolane0 and libiolane-dev, and iolane-mariadb after make mariadb
 	scripts/deb
 
 deb-test: ## Those packages in a fresh Debian 12 (debootstrap, root): install, demo, upgrade, purge
