@@ -138,6 +138,10 @@ typedef enum iolane_store_error {
          * An error of a later version of the store.
          */
         IOLANE_STORE_ERROR_OTHER = -25,
+        /**
+         * Somebody has ended the wait for a row that another transaction has locked.
+         */
+        IOLANE_STORE_ERROR_CANCELLED = -26,
 } iolane_store_error;
 
 /**
@@ -265,6 +269,16 @@ typedef enum iolane_bound {
  * How far a transaction has come in a range. For one thread at a time.
  */
 typedef struct iolane_cursor iolane_cursor;
+
+/**
+ * A table that is being made and filled. For one thread at a time.
+ */
+typedef struct iolane_load iolane_load;
+
+/**
+ * How far a transaction has come in many ranges. For one thread at a time.
+ */
+typedef struct iolane_many iolane_many;
 
 /**
  * Room for a row, or a list of values, that the library fills.
@@ -404,6 +418,13 @@ typedef struct iolane_range {
          */
         int32_t when_locked;
 } iolane_range;
+
+/**
+ * Is told that the transaction of one owner is going to wait for that of another one;
+ * 0: nobody's. Returns 0, or another number if it shall not wait:
+ * IOLANE_STORE_ERROR_CANCELLED.
+ */
+typedef int32_t (*iolane_wait_observer)(void *context, uint64_t waiter, uint64_t blocker);
 
 /**
  * Counts of a store since it was opened, and what it holds now.
@@ -920,6 +941,35 @@ int32_t iolane_cursor_turn(struct iolane_cursor *cursor,
 void iolane_cursor_free(struct iolane_cursor *cursor);
 
 /**
+ * Prepares to read the rows of many ranges, which come in no order; what is not in
+ * memory is read together. The ranges are of one index, that of the first; only their
+ * bounds count beside that. To be freed by iolane_many_free(), also after the
+ * transaction. Never blocks for long; fails with IOLANE_STORE_ERROR_UNKNOWN_TABLE,
+ * _UNKNOWN_INDEX, _SCHEMA, _ENDED, _DAMAGED, _ARGUMENT. For one thread at a time.
+ */
+int32_t iolane_many_open(struct iolane_transaction *transaction,
+                         const char *table,
+                         const struct iolane_range *ranges,
+                         size_t count,
+                         struct iolane_many **many);
+
+/**
+ * Fills `row` with the next row, and `number` with that of its range, from 0. Returns
+ * 1, or 0 behind the last. `transaction` is the one that it was made by; between two
+ * rows it can do other things. Blocks while pages are read. Fails as
+ * iolane_transaction_get(). For one thread at a time.
+ */
+int32_t iolane_many_next(struct iolane_many *many,
+                         struct iolane_transaction *transaction,
+                         struct iolane_row *row,
+                         size_t *number);
+
+/**
+ * Frees it; NULL is allowed. Never blocks for long. For one thread.
+ */
+void iolane_many_free(struct iolane_many *many);
+
+/**
  * How many rows a range has, or entries of its index: exact within a leaf, otherwise
  * about. Reads the pages on the way to both ends, which blocks. Fails with
  * IOLANE_STORE_ERROR_UNKNOWN_TABLE, _UNKNOWN_INDEX, _SCHEMA, _DAMAGED, _PAGES,
@@ -929,6 +979,96 @@ int32_t iolane_store_estimate(const struct iolane_store *store,
                               const char *table,
                               const struct iolane_range *range,
                               uint64_t *rows);
+
+/**
+ * How many rows a table has for anybody: those of transactions that have not ended and
+ * those that only old views see are counted. One more than `most` is as far as it
+ * counts. Reads their pages, which blocks. Fails with IOLANE_STORE_ERROR_UNKNOWN_TABLE,
+ * _DAMAGED, _PAGES, _ARGUMENT. From any thread.
+ */
+int32_t iolane_store_records_up_to(const struct iolane_store *store,
+                                   const char *table,
+                                   uint64_t most,
+                                   uint64_t *count);
+
+/**
+ * Begins to make a table, and to fill it: much faster than inserting rows, and fastest
+ * in the order of the primary key. `schema` is as in iolane_store_table_create(). The
+ * rows are the transaction's: others see them when it has committed. The table is no
+ * part of the transaction: whoever rolls back drops it. To be freed by
+ * iolane_load_free(). Blocks until its file is made. Fails with
+ * IOLANE_STORE_ERROR_TABLE_EXISTS, _SCHEMA, _ENDED, _TOO_MANY_WRITERS, _FILES, _PAGES,
+ * _ARGUMENT. For one thread at a time.
+ */
+int32_t iolane_load_begin(struct iolane_transaction *transaction,
+                          const char *schema,
+                          struct iolane_load **load);
+
+/**
+ * Adds a row: values for all columns, in their order. With `ascending` = 1 only if all
+ * rows came in the order of their primary keys and this one is behind them, so that no
+ * other one has its key. Returns 1, or 0 where it is not, and nothing has happened.
+ * Blocks while pages are written. After another failure it can only be freed. Fails
+ * with IOLANE_STORE_ERROR_SCHEMA, _TOO_LARGE, _DUPLICATE, _ENDED, _FILES, _PAGES,
+ * _ARGUMENT. For one thread at a time.
+ */
+int32_t iolane_load_row(struct iolane_load *load,
+                        struct iolane_transaction *transaction,
+                        const struct iolane_value *row,
+                        size_t count,
+                        int32_t ascending);
+
+/**
+ * Makes the table, for good when this returns, with all rows. After
+ * IOLANE_STORE_ERROR_DUPLICATE fills `same` with one of the rows of which there are
+ * two, or with nothing if that cannot be had any more. Blocks until all is on the disk.
+ * Also fails with _TABLE_EXISTS, _ENDED, _FILES, _PAGES, _ARGUMENT; then nothing of it
+ * is there. For one thread at a time.
+ */
+int32_t iolane_load_finish(struct iolane_load *load,
+                           struct iolane_transaction *transaction,
+                           struct iolane_row *same);
+
+/**
+ * Frees it; NULL is allowed. Of a table that was not finished nothing is left. Blocks
+ * until its file is gone. For one thread.
+ */
+void iolane_load_free(struct iolane_load *load);
+
+/**
+ * Says whose a transaction is: a number of the program's, such as that of a connection
+ * with one transaction at a time; 0: nobody's. Before it locks or changes a row. Never
+ * blocks; fails with IOLANE_STORE_ERROR_ARGUMENT. For one thread at a time.
+ */
+int32_t iolane_transaction_set_owner(struct iolane_transaction *transaction, uint64_t owner);
+
+/**
+ * Has `observer` called before a transaction with an owner waits for a row, for each
+ * one that it waits for, by the thread that will wait. Those do not end meanwhile; so
+ * it should be quick, and must not use the store. It stays until the store is closed;
+ * only the first one does. Never blocks; fails with
+ * IOLANE_STORE_ERROR_ARGUMENT. From any thread.
+ */
+int32_t iolane_store_observe_waits(const struct iolane_store *store,
+                                   iolane_wait_observer observer,
+                                   void *context);
+
+/**
+ * Ends the wait for a row of an owner's transaction, which fails with
+ * IOLANE_STORE_ERROR_CANCELLED and can go on. Returns 1, or 0 if it does not wait. One
+ * that is about to wait asks the observer after it can be found here. Never blocks for
+ * long; fails with IOLANE_STORE_ERROR_ARGUMENT. From any thread.
+ */
+int32_t iolane_store_cancel_wait(const struct iolane_store *store, uint64_t owner);
+
+/**
+ * Fills `row` with a text that tells of the last deadlock, or with nothing if there was
+ * none, and `seconds` with when that was, since 1970. Never blocks for long; fails with
+ * IOLANE_STORE_ERROR_ARGUMENT. From any thread.
+ */
+int32_t iolane_store_last_deadlock(const struct iolane_store *store,
+                                   uint64_t *seconds,
+                                   struct iolane_row *row);
 
 /**
  * Fills `statistics`. Never blocks for long; fails with IOLANE_STORE_ERROR_ARGUMENT.

@@ -92,6 +92,7 @@ fn code_of(error: &Error) -> iolane_store_error {
         Error::WriteConflict { .. } => IOLANE_STORE_ERROR_CONFLICT,
         Error::Lock(LockError::Deadlock { .. }) => IOLANE_STORE_ERROR_DEADLOCK,
         Error::Lock(LockError::Timeout(_)) => IOLANE_STORE_ERROR_LOCK_TIMEOUT,
+        Error::Lock(LockError::Cancelled) => IOLANE_STORE_ERROR_CANCELLED,
         Error::Lock(LockError::Busy) => IOLANE_STORE_ERROR_LOCKED,
         Error::Lock(_) => IOLANE_STORE_ERROR_TOO_MANY_LOCKS,
         Error::TooManyWriters { .. } => IOLANE_STORE_ERROR_TOO_MANY_WRITERS,

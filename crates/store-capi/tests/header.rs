@@ -15,6 +15,8 @@ const HEADER: CHeader = CHeader {
         "store",
         "transaction",
         "cursor",
+        "load",
+        "waits",
         "statistics",
     ],
 };

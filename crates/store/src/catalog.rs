@@ -16,6 +16,8 @@
 
 mod change;
 
+pub(crate) use change::NewTable;
+
 use crate::access::Pages;
 use crate::backing::Backing;
 use crate::ids::SegmentId;
@@ -73,6 +75,16 @@ pub struct DamagedTable {
     pub name: String,
     /// What is wrong.
     pub reason: String,
+}
+
+/// An index of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexName {
+    /// The table.
+    pub table: String,
+    /// `None`: its primary key.
+    pub index: Option<String>,
 }
 
 impl From<DamagedTable> for Error {
@@ -346,6 +358,25 @@ impl Catalog {
     pub(crate) fn by_id(&self, id: u64) -> Option<Arc<Table>> {
         let tables = self.tables.read();
         tables.by_id.get(&id).map(Arc::clone)
+    }
+
+    /// Which table and index has a number. `None`: it was dropped, or nobody has used
+    /// the table.
+    pub(crate) fn index_name(&self, id: u64) -> Option<IndexName> {
+        let tables = self.tables.read();
+        tables.by_id.values().find_map(|table| {
+            let named = |index: Option<&str>| IndexName {
+                table: table.name().to_owned(),
+                index: index.map(str::to_owned),
+            };
+            let mut indexes = table.indexes.iter();
+            match table.id == id {
+                true => Some(named(None)),
+                false => indexes
+                    .find(|index| index.id == id)
+                    .map(|index| named(Some(&index.name))),
+            }
+        })
     }
 
     /// Reads the tables of these numbers. Returns whether a damaged one may be

@@ -58,11 +58,12 @@ mod undo;
 mod unlogged;
 mod waits;
 
-pub use catalog::DamagedTable;
+pub use catalog::{DamagedTable, IndexName};
 pub use check::{CheckReport, Finding};
 pub use error::StoreError;
 pub use flush::{CheckpointReport, FlushStatistics};
 pub use ledger::{FileClass, Ledger};
+pub use load::Load;
 pub use mini::Mini;
 #[cfg(feature = "simulated")]
 pub use names::SimulatedNames;
@@ -74,15 +75,15 @@ pub use policy::{IndexReadAhead, IoPolicy, Preflush, Role, ScanReadAhead};
 pub use pool::{POOL_PAGES_MIN, PoolError, PoolStatistics, SharedPage, Stamp};
 pub use recovery::{RecoveryProgress, RecoveryReport};
 pub use space::SpaceStatistics;
-pub use store::{Store, StoreOptions, StoreStatistics};
+pub use store::{DeadlockMember, DeadlockReport, Store, StoreOptions, StoreStatistics};
 pub use stream::{ReadAhead, StreamStatistics};
 pub use table::ROW_BYTES_MAX;
 pub use table_statistics::{IndexStatistics, TableStatistics};
 pub use torn::{TornPages, TornProtection};
 pub use tree::Direction;
 pub use txn::{
-    Cursor, Durability, Error, Isolation, LockError, LockMode, LockedRows, RowChange, Rows,
-    Savepoint, Transaction, TransactionOptions, WhenLocked, XID_BYTES_MAX,
+    Cursor, Durability, Error, Isolation, LockError, LockMode, LockedRows, ManyRows, RowChange,
+    Rows, Savepoint, Transaction, TransactionOptions, WhenLocked, XID_BYTES_MAX,
 };
 pub use waits::WaitStatistics;
 

@@ -2,6 +2,9 @@
 
 mod estimates;
 mod prepared;
+mod waits;
+
+pub use waits::{DeadlockMember, DeadlockReport};
 
 use crate::access::Pages;
 use crate::attempt::until_loaded;
@@ -78,6 +81,9 @@ pub struct StoreOptions {
     /// the disk to be purged. `Some(u64::MAX)`: nobody is held up, and undo grows
     /// for as long as they go on.
     pub purge_lag_bytes: Option<u64>,
+    /// Bytes of memory in which a load sorts rows and index entries; what is more
+    /// goes to the disk in between.
+    pub sort_bytes: usize,
 }
 
 impl Default for StoreOptions {
@@ -91,6 +97,7 @@ impl Default for StoreOptions {
             undo_slots: 128,
             purge_thread: true,
             purge_lag_bytes: None,
+            sort_bytes: 64 << 20,
         }
     }
 }
@@ -103,6 +110,7 @@ impl StoreOptions {
             locks_max: self.locks_max,
             undo_slots: self.undo_slots,
             purge_lag_bytes: self.purge_lag_bytes.unwrap_or(self.pages.pool_bytes / 2),
+            sort_bytes: self.sort_bytes,
         }
     }
 

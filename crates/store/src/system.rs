@@ -25,6 +25,8 @@ pub(crate) struct SystemOptions {
     pub(crate) undo_slots: u32,
     /// Bytes of undo that purge may be behind before writers are held up.
     pub(crate) purge_lag_bytes: u64,
+    /// Bytes of memory that a load sorts in.
+    pub(crate) sort_bytes: usize,
 }
 
 /// Numbers of what has happened since the store was opened.

@@ -299,13 +299,22 @@ impl Table {
     /// The columns of a row that an index is ordered by, as bytes.
     pub(crate) fn index_key(&self, index: &SecondaryIndex, row: &Row) -> Result<Vec<u8>, Error> {
         let mut key = Vec::new();
-        encode_key(index.columns.iter().map(|&column| &row[column]), &mut key).map_err(
-            |source| SchemaError::Key {
-                key: index.name.clone(),
-                source,
-            },
-        )?;
+        self.put_index_key(index, row, &mut key)?;
         Ok(key)
+    }
+
+    fn put_index_key(
+        &self,
+        index: &SecondaryIndex,
+        row: &Row,
+        key: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let values = index.columns.iter().map(|&column| &row[column]);
+        encode_key(values, key).map_err(|source| SchemaError::Key {
+            key: index.name.clone(),
+            source,
+        })?;
+        Ok(())
     }
 
     /// The entry of a row in an index.
@@ -316,13 +325,27 @@ impl Table {
         key: &[u8],
         key_bytes_max: usize,
     ) -> Result<Vec<u8>, Error> {
-        let mut entry = self.index_key(index, row)?;
+        let mut entry = Vec::new();
+        self.put_entry(index, row, key, key_bytes_max, &mut entry)?;
+        Ok(entry)
+    }
+
+    /// The same in `entry`, which is empty.
+    pub(crate) fn put_entry(
+        &self,
+        index: &SecondaryIndex,
+        row: &Row,
+        key: &[u8],
+        key_bytes_max: usize,
+        entry: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        self.put_index_key(index, row, entry)?;
         entry.extend_from_slice(key);
         if entry.len() > key_bytes_max {
             let what = format!("entry in index {}", index.name);
             return Err(self.too_large(&what, entry.len(), key_bytes_max));
         }
-        Ok(entry)
+        Ok(())
     }
 
     /// Whether one of an index's columns, encoded as `columns`, is null.

@@ -29,7 +29,7 @@ const BACKUP_BYTES_MAX: usize = 256 << 10;
 const FLYING_MAX: usize = 3;
 
 /// Makes new pages of a segment that nobody knows yet.
-pub trait NewPages {
+pub trait NewPages: Send {
     /// A new page, as `make` fills it, which is given zeros.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod tables;
 
 use iolane_store::data::Value;
 use iolane_store::{IoPolicy, Role, RowChange, Store};
+use std::ops::Bound::Included;
 use tables::{NONE, PAGE, ROW, Rig, pool, row, scattered};
 
 /// Keys all over a table, in no order.
@@ -48,6 +49,71 @@ fn rows_with_many_keys_are_read_together() {
     let (store, _) = rig.open(NONE);
     read(&store);
     assert_eq!(store.stream_statistics(Role::Index).begun, 0);
+}
+
+#[test]
+fn rows_of_many_ranges_are_read_together() {
+    let rows = 20_000;
+    let rig = Rig::slow(512, 200).filled(rows, false);
+    for io in [IoPolicy::AGGRESSIVE, NONE] {
+        for index in [None, Some("by_other")] {
+            let (store, device) = rig.open(io);
+            let mut transaction = store.begin();
+            // Points, ranges that are next to each other, and some that have nothing.
+            let points = (0..rows).step_by(17).map(|from| (from, from));
+            let pairs = (5..rows).step_by(97).map(|from| (from, from + 1));
+            let spans: Vec<(i64, i64)> =
+                points.chain(pairs).chain([(-5, -1), (30, 2000)]).collect();
+            let ends: Vec<[[Value; 1]; 2]> = spans
+                .iter()
+                .map(|&(from, to)| [[from.into()], [to.into()]])
+                .collect();
+            let ranges: Vec<_> = ends
+                .iter()
+                .map(|[from, to]| (Included(&from[..]), Included(&to[..])))
+                .collect();
+            // What it has changed itself is among them.
+            let mut changed = row(17, rows);
+            changed[2] = Value::Blob(vec![1]);
+            assert!(transaction.update("t", changed.clone()).unwrap());
+            let before = device.statistics();
+            let mut found: Vec<(usize, i64)> = Vec::new();
+            let mut many = transaction.many_ranges("t", index, &ranges).unwrap();
+            while let Some((number, came)) = many.next(&mut transaction).unwrap() {
+                let Value::Integer(id) = came[0] else {
+                    panic!()
+                };
+                let expected = if id == 17 {
+                    changed.clone()
+                } else {
+                    row(id, rows)
+                };
+                assert_eq!(came, expected);
+                found.push((number, id));
+            }
+            found.sort();
+            let key = |id: i64| {
+                if index.is_some() {
+                    scattered(id, rows)
+                } else {
+                    id
+                }
+            };
+            let ids: Vec<i64> = (0..rows).collect();
+            let mut expected = Vec::new();
+            for (number, &(from, to)) in spans.iter().enumerate() {
+                let within = ids.iter().filter(|&&id| (from..=to).contains(&key(id)));
+                expected.extend(within.map(|&id| (number, id)));
+            }
+            assert_eq!(found, expected, "{index:?}");
+            let in_flight = device.statistics().since(&before).in_flight.mean();
+            if io == NONE {
+                assert_eq!(store.stream_statistics(Role::Index).begun, 0);
+            } else {
+                assert!(in_flight > 2.0, "{index:?}: {in_flight}");
+            }
+        }
+    }
 }
 
 /// Others wait for a row no longer than it takes to change some in memory.

@@ -12,7 +12,9 @@ use iolane_store::{
 use simulated::*;
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
 
 fn schema() -> TableSchema {
     TableSchema::new("t")
@@ -334,4 +336,120 @@ fn ranges_by_bytes_are_those_of_a_set() {
         let mut rows = reader.range("t", bounds, Direction::Forward).unwrap();
         assert_eq!(found(&mut rows), expected);
     }
+}
+
+/// Whose two transactions of a test are.
+const FIRST: u64 = 11;
+const SECOND: u64 = 12;
+/// Longer than a test takes.
+const LONG: Duration = Duration::from_secs(600);
+
+fn owned(store: &Store, owner: u64) -> Transaction<'_> {
+    let mut options = TransactionOptions::default();
+    options.isolation = Isolation::ReadCommitted;
+    options.lock_timeout = Some(LONG);
+    let mut transaction = store.begin_with(&options);
+    transaction.set_owner(owner);
+    transaction
+}
+
+#[test]
+fn a_wait_is_told_of_and_can_be_ended() {
+    let arena = arena();
+    let store = filled(&arena);
+    let told: &'static Mutex<Vec<(u64, u64)>> = Box::leak(Box::default());
+    store.observe_waits(move |waiter, blocker| {
+        told.lock().unwrap().push((waiter, blocker));
+        // Nobody waits for one that is nobody's.
+        blocker != 0
+    });
+    let begun = Instant::now();
+    let mut first = owned(&store, FIRST);
+    assert!(first.update("t", row(1, 1)).unwrap());
+    assert!(!store.cancel_wait(SECOND));
+    let mut second = owned(&store, SECOND);
+    thread::scope(|scope| {
+        let ended = scope.spawn(|| second.update("t", row(1, 2)));
+        while !store.cancel_wait(SECOND) {
+            thread::yield_now();
+        }
+        let error = ended.join().unwrap().unwrap_err();
+        assert!(
+            matches!(error, Error::Lock(LockError::Cancelled)),
+            "{error}"
+        );
+    });
+    assert_eq!(*told.lock().unwrap(), [(SECOND, FIRST)]);
+    // It goes on, and waits again.
+    assert!(second.update("t", row(2, 2)).unwrap());
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let updated = second.update("t", row(1, 2));
+            (second, updated)
+        });
+        while told.lock().unwrap().len() < 2 {
+            thread::yield_now();
+        }
+        first.commit().unwrap();
+        let (second, updated) = waits.join().unwrap();
+        assert!(updated.unwrap());
+        second.commit().unwrap();
+    });
+    // Who is prepared is still its owner's.
+    let mut first = owned(&store, FIRST);
+    assert!(first.update("t", row(1, 3)).unwrap());
+    first.prepare(b"one").unwrap();
+    let mut second = owned(&store, SECOND);
+    thread::scope(|scope| {
+        let ended = scope.spawn(|| second.update("t", row(1, 4)).unwrap_err());
+        while !store.cancel_wait(SECOND) {
+            thread::yield_now();
+        }
+        ended.join().unwrap();
+    });
+    assert_eq!(told.lock().unwrap().last(), Some(&(SECOND, FIRST)));
+    store.rollback_prepared(b"one").unwrap();
+    // The observer does not let it wait.
+    let mut nobodys = begin(&store, Isolation::ReadCommitted);
+    assert!(nobodys.update("t", row(3, 1)).unwrap());
+    let error = second.update("t", row(3, 2)).unwrap_err();
+    assert!(
+        matches!(error, Error::Lock(LockError::Cancelled)),
+        "{error}"
+    );
+    assert_eq!(told.lock().unwrap().last(), Some(&(SECOND, 0)));
+    assert!(begun.elapsed() < LONG);
+}
+
+#[test]
+fn the_last_deadlock_is_told() {
+    let arena = arena();
+    let store = filled(&arena);
+    assert!(store.last_deadlock().is_none());
+    let mut first = owned(&store, FIRST);
+    let mut second = owned(&store, SECOND);
+    assert!(first.update("t", row(1, 1)).unwrap());
+    assert!(second.update("t", row(2, 1)).unwrap());
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| first.update("t", row(2, 2)));
+        // The first must wait before, or it would be the victim.
+        while store.statistics().locks < 3 {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(50));
+        let error = second.update("t", row(1, 2));
+        let other = waits.join().unwrap();
+        let errors = [error.err(), other.err()];
+        let deadlocks = errors.iter().flatten();
+        assert_eq!(deadlocks.count(), 1, "{errors:?}");
+    });
+    let report = store.last_deadlock().unwrap();
+    let index = report.index.as_ref().unwrap();
+    assert_eq!((index.table.as_str(), &index.index), ("t", &None));
+    let mut owners = [report.victim.owner, report.others[0].owner];
+    owners.sort();
+    assert_eq!(owners, [FIRST, SECOND]);
+    assert_eq!(report.others.len(), 1);
+    let text = report.to_string();
+    assert!(text.contains("wanted exclusive key"), "{text}");
 }

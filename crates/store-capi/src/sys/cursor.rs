@@ -1,6 +1,6 @@
 //! Ranges of rows.
 
-use super::pointers::{give, object, object_mut, optional_text, put, take, text, values};
+use super::pointers::{give, object, object_mut, optional_text, put, slice, take, text, values};
 use super::row::{iolane_row, iolane_value};
 use super::store::iolane_store;
 use super::transaction::{iolane_transaction, lock};
@@ -9,7 +9,7 @@ use std::ffi::c_char;
 use std::ops::Bound;
 use std::sync::Arc;
 use store::data::Value;
-use store::{Cursor, Direction, Store};
+use store::{Cursor, Direction, ManyRows, Store};
 
 /// Whether a range has an end, and whether that is in it.
 #[repr(C)]
@@ -190,6 +190,87 @@ pub unsafe extern "C" fn iolane_cursor_free(cursor: *mut iolane_cursor) {
     }
 }
 
+/// How far a transaction has come in many ranges. For one thread at a time.
+pub struct iolane_many {
+    rows: ManyRows,
+    /// Given up after it.
+    store: Arc<Store>,
+}
+
+const _: () = may_change_threads::<iolane_many>();
+
+/// Prepares to read the rows of many ranges, which come in no order; what is not in
+/// memory is read together. The ranges are of one index, that of the first; only their
+/// bounds count beside that. To be freed by iolane_many_free(), also after the
+/// transaction. Never blocks for long; fails with IOLANE_STORE_ERROR_UNKNOWN_TABLE,
+/// _UNKNOWN_INDEX, _SCHEMA, _ENDED, _DAMAGED, _ARGUMENT. For one thread at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_many_open(
+    transaction: *mut iolane_transaction,
+    table: *const c_char,
+    ranges: *const iolane_range,
+    count: usize,
+    many: *mut *mut iolane_many,
+) -> i32 {
+    // SAFETY: C's promise.
+    done(|| unsafe {
+        let it = object_mut(transaction, "transaction")?;
+        let ranges = slice(ranges, count)?;
+        let index = ranges
+            .first()
+            .map(|range| optional_text(range.index, "index"));
+        let within = ranges.iter().map(|range| bounds(range));
+        let within = within.collect::<Result<Vec<Bounds>, Failure>>()?;
+        let within: Vec<_> = within.iter().map(as_slices).collect();
+        let table = text(table, "table")?;
+        let index = index.transpose()?.flatten();
+        let rows = it.transaction.many_ranges(table, index, &within)?;
+        let store = Arc::clone(&it.store);
+        give(many, iolane_many { rows, store })
+    })
+}
+
+/// Fills `row` with the next row, and `number` with that of its range, from 0. Returns
+/// 1, or 0 behind the last. `transaction` is the one that it was made by; between two
+/// rows it can do other things. Blocks while pages are read. Fails as
+/// iolane_transaction_get(). For one thread at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_many_next(
+    many: *mut iolane_many,
+    transaction: *mut iolane_transaction,
+    row: *mut iolane_row,
+    number: *mut usize,
+) -> i32 {
+    // SAFETY: C's promise.
+    guarded(|| unsafe {
+        let many = object_mut(many, "many")?;
+        let it = object_mut(transaction, "transaction")?;
+        if !Arc::ptr_eq(&many.store, &it.store) {
+            return Err(Failure::argument(
+                "ranges and transaction are of two stores",
+            ));
+        }
+        let row = object_mut(row, "row")?;
+        Ok(match many.rows.next(&mut it.transaction)? {
+            Some((of, found)) => {
+                put(number, of)?;
+                row.fill(found);
+                1
+            }
+            None => 0,
+        })
+    })
+}
+
+/// Frees it; NULL is allowed. Never blocks for long. For one thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_many_free(many: *mut iolane_many) {
+    if !many.is_null() {
+        // SAFETY: C's promise.
+        done(|| unsafe { take(many, "many") }.map(drop));
+    }
+}
+
 /// How many rows a range has, or entries of its index: exact within a leaf, otherwise
 /// about. Reads the pages on the way to both ends, which blocks. Fails with
 /// IOLANE_STORE_ERROR_UNKNOWN_TABLE, _UNKNOWN_INDEX, _SCHEMA, _DAMAGED, _PAGES,
@@ -212,5 +293,23 @@ pub unsafe extern "C" fn iolane_store_estimate(
             rows,
             store.estimate_range(table, index, as_slices(&within))?,
         )
+    })
+}
+
+/// How many rows a table has for anybody: those of transactions that have not ended and
+/// those that only old views see are counted. One more than `most` is as far as it
+/// counts. Reads their pages, which blocks. Fails with IOLANE_STORE_ERROR_UNKNOWN_TABLE,
+/// _DAMAGED, _PAGES, _ARGUMENT. From any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_store_records_up_to(
+    store: *const iolane_store,
+    table: *const c_char,
+    most: u64,
+    count: *mut u64,
+) -> i32 {
+    // SAFETY: C's promise.
+    done(|| unsafe {
+        let store = &object(store, "store")?.0;
+        put(count, store.records_up_to(text(table, "table")?, most)?)
     })
 }

@@ -63,6 +63,8 @@ pub enum iolane_store_error {
     IOLANE_STORE_ERROR_PANIC = -24,
     /// An error of a later version of the store.
     IOLANE_STORE_ERROR_OTHER = -25,
+    /// Somebody has ended the wait for a row that another transaction has locked.
+    IOLANE_STORE_ERROR_CANCELLED = -26,
 }
 
 /// The last failure on the calling thread: what, where and why, with what to do

@@ -11,9 +11,11 @@
 
 pub mod cursor;
 pub mod error;
+pub mod load;
 pub mod options;
 pub(crate) mod pointers;
 pub mod row;
 pub mod statistics;
 pub mod store;
 pub mod transaction;
+pub mod waits;

@@ -70,6 +70,11 @@ pub unsafe extern "C" fn iolane_store_close(store: *mut iolane_store) -> i32 {
     })
 }
 
+/// A table's schema from JSON.
+pub(super) fn schema_of(json: &str) -> Result<TableSchema, Failure> {
+    serde_json::from_str(json).map_err(|error| Failure::argument(format!("the schema: {error}")))
+}
+
 /// Makes an empty table, for good when this returns. `schema` is JSON, as in
 /// docs/store.md: name, columns, primary_key, indexes. It is no part of a
 /// transaction. Blocks until it is on the disk. Fails with
@@ -82,8 +87,7 @@ pub unsafe extern "C" fn iolane_store_table_create(
 ) -> i32 {
     // SAFETY: C's promise.
     done(|| unsafe {
-        let schema: TableSchema = serde_json::from_str(text(schema, "schema")?)
-            .map_err(|error| Failure::argument(format!("the schema: {error}")))?;
+        let schema = schema_of(text(schema, "schema")?)?;
         Ok(object(store, "store")?.0.create_table(&schema)?)
     })
 }

@@ -12,55 +12,88 @@ use crate::txn::Error;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// A table to which nothing leads yet.
+pub(crate) struct NewTable {
+    pub(crate) table: Table,
+    /// Its record for the catalogue.
+    value: Vec<u8>,
+}
+
 impl<B: Backing> System<B> {
     /// Makes an empty table. It is there for good when this returns.
     pub(crate) fn create_table(&self, schema: &TableSchema) -> Result<(), Error> {
         schema.validate()?;
         let _one_at_a_time = self.catalog.changing.lock();
-        match self.catalog.table(&self.backing, &schema.name) {
-            Err(Error::UnknownTable(_)) => {}
-            Err(damaged) => return Err(damaged),
-            Ok(_) => return Err(Error::TableExists(schema.name.clone())),
-        }
+        self.expect_no_table(&schema.name)?;
         let table = self.build_table(schema, |_| Ok(()))?;
         self.catalog.tables.write().add(Arc::new(table));
         Ok(())
     }
 
-    /// Makes a table in a tablespace of its own, lets `fill` put something into
-    /// it, and enters it in the catalogue, also in the place of another of its
-    /// name. If that fails nothing is left, or a tablespace that is dropped
-    /// when the store is opened again.
+    /// Makes a table, lets `fill` put something into it, and enters it in the
+    /// catalogue, also in the place of another of its name. If that fails nothing
+    /// is left, or a tablespace that is dropped when the store is opened again.
     pub(crate) fn build_table(
         &self,
         schema: &TableSchema,
         fill: impl FnOnce(&Table) -> Result<(), Error>,
     ) -> Result<Table, Error> {
-        let id = self.views.number(&self.backing)?;
-        let space = self.backing.create_space(&format!("table-{id}"))?;
-        let (table, value) = match self.build_in(schema, id, space, fill) {
-            Ok(built) => built,
-            Err(error) => {
-                // The first error says more than one of cleaning up.
-                let _ = self.backing.drop_space(space);
-                return Err(error);
-            }
-        };
-        // From here on the tablespace stays: if this fails, nobody knows
-        // whether the catalogue on the disk leads to it.
-        let lsn = self.enter(&schema.name, Some(&value))?;
-        self.backing.make_durable(lsn)?;
-        Ok(table)
+        let new = self.begin_table(schema)?;
+        if let Err(error) = fill(&new.table) {
+            // The first error says more than one of cleaning up.
+            let _ = self.backing.drop_space(new.table.space);
+            return Err(error);
+        }
+        self.enter_table(&new)?;
+        Ok(new.table)
     }
 
-    /// Makes a table's trees, fills them, and makes its record for the catalogue.
-    fn build_in(
-        &self,
-        schema: &TableSchema,
-        id: u64,
-        space: u32,
-        fill: impl FnOnce(&Table) -> Result<(), Error>,
-    ) -> Result<(Table, Vec<u8>), Error> {
+    /// Makes an empty table in a tablespace of its own, to which nothing leads.
+    pub(crate) fn begin_table(&self, schema: &TableSchema) -> Result<NewTable, Error> {
+        let id = self.views.number(&self.backing)?;
+        let space = self.backing.create_space(&format!("table-{id}"))?;
+        let built = self.build_in(schema, id, space);
+        if built.is_err() {
+            // The first error says more than one of cleaning up.
+            let _ = self.backing.drop_space(space);
+        }
+        built
+    }
+
+    /// Enters a table in the catalogue, for good. From here on its tablespace
+    /// stays: if this fails, nobody knows whether the catalogue on the disk leads to
+    /// it.
+    pub(crate) fn enter_table(&self, new: &NewTable) -> Result<(), Error> {
+        let lsn = self.enter(new.table.name(), Some(&new.value))?;
+        Ok(self.backing.make_durable(lsn)?)
+    }
+
+    /// The same for one that others shall use; it stays with the caller where its name
+    /// has been taken meanwhile.
+    pub(crate) fn add_table(&self, new: &mut Option<NewTable>) -> Result<(), Error> {
+        let _one_at_a_time = self.catalog.changing.lock();
+        if let Some(made) = new {
+            self.expect_no_table(made.table.name())?;
+        }
+        if let Some(made) = new.take() {
+            self.enter_table(&made)?;
+            self.catalog.tables.write().add(Arc::new(made.table));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::TableExists`], [`Error::DamagedTable`].
+    pub(crate) fn expect_no_table(&self, name: &str) -> Result<(), Error> {
+        match self.catalog.table(&self.backing, name) {
+            Err(Error::UnknownTable(_)) => Ok(()),
+            Err(damaged) => Err(damaged),
+            Ok(_) => Err(Error::TableExists(name.to_owned())),
+        }
+    }
+
+    /// Makes a table's trees, and its record for the catalogue.
+    fn build_in(&self, schema: &TableSchema, id: u64, space: u32) -> Result<NewTable, Error> {
         let backing = &self.backing;
         let segment = || backing.create_segment(space);
         let tree = |id| -> Result<TreePlace, Error> {
@@ -98,10 +131,10 @@ impl<B: Backing> System<B> {
             described,
             id: Some(id),
         };
-        let value = place.encode();
-        let table = Table::new(record)?;
-        fill(&table)?;
-        Ok((table, value))
+        Ok(NewTable {
+            table: Table::new(record)?,
+            value: place.encode(),
+        })
     }
 
     /// The pages with a table's description, for a check. They are read: the

@@ -3,8 +3,9 @@
 use super::Store;
 use crate::data::{Row, Value};
 use crate::table_statistics::TableStatistics;
+use crate::tree::Direction;
 use crate::txn::Error;
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 
 impl Store {
     /// Sizes of a table and its indexes, and how many rows they have, about. Reads
@@ -35,6 +36,24 @@ impl Store {
         bounds: impl RangeBounds<[Value]>,
     ) -> Result<u64, Error> {
         self.system.estimate_range(table, index, &bounds)
+    }
+
+    /// How many rows a table has for anybody: those of transactions that have not ended
+    /// and those that only old views see are counted. One more than `most` is as far
+    /// as it counts.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], and those of pages.
+    pub fn records_up_to(&self, table: &str, most: u64) -> Result<u64, Error> {
+        let pages = &self.system.backing;
+        let table = self.system.catalog.table(pages, table)?;
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let mut cursor = table.rows.cursor(all.0, all.1, Direction::Forward);
+        let mut count = 0;
+        while count <= most && cursor.next(pages)?.is_some() {
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// Bytes by which [`Transaction::get_at`](crate::Transaction::get_at) finds a row again, for as long as its

@@ -33,7 +33,7 @@ struct Filling {
 
 /// A load under way: takes records whose keys ascend.
 pub(crate) struct TreeLoader<'a, P: Pages> {
-    tree: &'a Tree,
+    tree: Tree,
     pages: &'a P,
     /// Bytes of records and slots that a page gets.
     fill_bytes: usize,
@@ -75,7 +75,7 @@ impl Tree {
     /// The same, record by record. What makes the leaves is used for those that
     /// are not the root.
     pub(crate) fn loader<'a, P: Pages>(
-        &'a self,
+        &self,
         pages: &'a P,
         fill_percent: u32,
         leaves: Option<Box<dyn NewPages + 'a>>,
@@ -90,7 +90,7 @@ impl Tree {
         }
         let fill = fill_percent.clamp(50, 100) as usize;
         Ok(TreeLoader {
-            tree: self,
+            tree: *self,
             pages,
             fill_bytes: capacity(pages.page_bytes()) * fill / 100,
             levels: vec![Filling::new(Vec::new())],
@@ -148,7 +148,7 @@ impl<P: Pages> TreeLoader<'_, P> {
         let filling = &self.levels[level];
         let id = match &mut self.leaves {
             Some(leaves) if level == 0 => {
-                let ops = page_of(self.tree, 0, &filling.records);
+                let ops = page_of(&self.tree, 0, &filling.records);
                 leaves.add(&mut |id, page| {
                     for op in &ops {
                         op.apply(page, id).expect("as many as fit");
@@ -159,7 +159,7 @@ impl<P: Pages> TreeLoader<'_, P> {
                 let segment = self.tree.segment_of(level as u8);
                 let mut mini = self.pages.begin(&[segment], 1)?;
                 let id = mini.allocate(segment, filling.neighbour);
-                write(&mut mini, self.tree, id, level as u8, &filling.records);
+                write(&mut mini, &self.tree, id, level as u8, &filling.records);
                 mini.commit();
                 id
             }
@@ -197,7 +197,7 @@ impl<P: Pages> TreeLoader<'_, P> {
             }
             write(
                 &mut mini,
-                self.tree,
+                &self.tree,
                 root,
                 level as u8,
                 &self.levels[level].records,

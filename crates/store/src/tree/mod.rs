@@ -35,6 +35,7 @@ mod stats;
 mod walk;
 
 pub use bulk::Loaded;
+pub(crate) use bulk::TreeLoader;
 pub use check::{CheckReport, Finding, TreeFault};
 pub(crate) use cursor::Watch;
 pub use cursor::{Cursor, Direction, Record};

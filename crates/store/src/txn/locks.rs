@@ -10,17 +10,20 @@ mod graph;
 mod queue;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use crate::stream::Hurry;
 use crate::sync::{Arc, Mutex, lock};
 use foldhash::fast::RandomState;
 use graph::WaitGraph;
-use queue::{Queue, Waiter};
+use queue::{Queue, Wait, Waiter};
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+use watch::Owners;
+pub(crate) use watch::{Deadlock, Observer};
 
 /// Parts of the table, each with a lock of its own.
 const SHARDS: usize = 64;
@@ -64,6 +67,9 @@ pub enum LockError {
     /// Another transaction has the row locked, and nobody was to be waited for.
     #[error("the row is locked by another transaction")]
     Busy,
+    /// Somebody has ended the wait.
+    #[error("the wait for a row that another transaction has locked was ended")]
+    Cancelled,
     /// The table is full.
     #[error("{0} row locks are held: commit in smaller steps, or allow more")]
     TooMany(usize),
@@ -109,6 +115,8 @@ pub struct LockTable {
     graph: Mutex<WaitGraph>,
     /// Of transactions that are in no hurry of their own.
     hurries: Mutex<HashMap<TrxId, Hurry>>,
+    owners: Owners,
+    last_deadlock: Mutex<Option<Deadlock>>,
     held: AtomicUsize,
     held_max: usize,
 }
@@ -119,12 +127,15 @@ pub struct TrxLocks<'a> {
     trx: TrxId,
     /// The table has to be told of its end.
     hurries: bool,
+    /// Whose it is, as the program says; 0: nobody's.
+    owner: u64,
     held: ByName<LockMode>,
 }
 
 /// Locks that are held by nobody's transaction object.
 pub(crate) struct DetachedLocks {
     trx: TrxId,
+    owner: u64,
     held: ByName<LockMode>,
 }
 
@@ -133,6 +144,7 @@ impl LockTable {
     pub(crate) fn attach(&self, locks: DetachedLocks) -> TrxLocks<'_> {
         let mut attached = self.locks(locks.trx);
         attached.held = locks.held;
+        attached.owner = locks.owner;
         attached
     }
 
@@ -143,6 +155,8 @@ impl LockTable {
             hasher: RandomState::default(),
             graph: Mutex::new(WaitGraph::default()),
             hurries: Mutex::default(),
+            owners: Owners::default(),
+            last_deadlock: Mutex::default(),
             held: AtomicUsize::new(0),
             held_max,
         }
@@ -150,17 +164,22 @@ impl LockTable {
 
     /// No locks yet, for a transaction.
     pub fn locks(&self, trx: TrxId) -> TrxLocks<'_> {
-        self.locks_hurrying(trx, None)
+        self.locks_of(trx, None, 0)
     }
 
-    /// The same; `hurry` is raised when somebody waits for them.
-    pub(crate) fn locks_hurrying(&self, trx: TrxId, hurry: Option<Hurry>) -> TrxLocks<'_> {
+    /// The same; `hurry` is raised when somebody waits for them, and they are the
+    /// `owner`'s.
+    pub(crate) fn locks_of(&self, trx: TrxId, hurry: Option<Hurry>, owner: u64) -> TrxLocks<'_> {
+        if owner != 0 {
+            self.owners.enter(trx, owner);
+        }
         let hurries = hurry.is_some();
         if let Some(hurry) = hurry {
             lock(&self.hurries).insert(trx, hurry);
         }
         TrxLocks {
             hurries,
+            owner,
             table: self,
             trx,
             held: ByName::default(),
@@ -201,6 +220,32 @@ impl LockTable {
         }
     }
 
+    /// Has somebody told of waits between owners. Only the first one stays.
+    pub(crate) fn observe(&self, observer: Observer) {
+        self.owners.observe(observer);
+    }
+
+    /// Ends the wait of an owner. Returns whether it waited.
+    pub(crate) fn cancel(&self, owner: u64) -> bool {
+        self.owners.cancel(owner)
+    }
+
+    pub(crate) fn last_deadlock(&self) -> Option<Deadlock> {
+        lock(&self.last_deadlock).clone()
+    }
+
+    fn note_deadlock(&self, victim: TrxId, wanted: LockName, mode: LockMode, others: &[TrxId]) {
+        let with_owner = |&trx: &TrxId| (trx, self.owners.of(trx));
+        let deadlock = Deadlock {
+            at: SystemTime::now(),
+            victim: with_owner(&victim),
+            wanted,
+            mode,
+            others: others.iter().map(with_owner).collect(),
+        };
+        *lock(&self.last_deadlock) = Some(deadlock);
+    }
+
     /// Somebody is going to wait for them.
     fn hurry(&self, blockers: &[TrxId]) {
         let hurries = lock(&self.hurries);
@@ -220,13 +265,13 @@ impl LockTable {
     /// Says whether it waited.
     fn acquire(
         &self,
-        trx: TrxId,
+        (trx, owner): (TrxId, u64),
         name: &Hashed,
         mode: LockMode,
         patience: Duration,
     ) -> Result<bool, LockError> {
         let shard = self.shard(name);
-        let waiter = {
+        let (waiter, noted, may_wait) = {
             let mut queues = lock(shard);
             let queue = queues.entry(name.clone()).or_default();
             if queue.try_grant(trx, mode) {
@@ -239,13 +284,25 @@ impl LockTable {
             // Under the shard's lock, so that nobody it waits for can be done
             // before this is noted.
             let noted = lock(&self.graph).wait(trx, &blockers, &behind);
-            noted.map_err(|with| LockError::Deadlock { with })?;
+            if let Err(others) = noted {
+                self.note_deadlock(trx, name.name.clone(), mode, &others);
+                return Err(LockError::Deadlock { with: others.len() });
+            }
             self.hurry(&blockers);
             let waiter = Arc::new(Waiter::default());
             queue.enqueue(trx, mode, Arc::clone(&waiter));
-            waiter
+            // Whoever wants to end it finds it from here on, or is asked now, while
+            // those it waits for cannot end.
+            let noted = self.owners.note(owner, &waiter);
+            let may_wait = self.owners.tell(owner, &blockers, &behind);
+            (waiter, noted, may_wait)
         };
-        if !waiter.wait(Instant::now() + patience) {
+        let waited = match may_wait {
+            true => waiter.wait(Instant::now() + patience),
+            false => Wait::Cancelled,
+        };
+        drop(noted);
+        if waited != Wait::Granted {
             let mut queues = lock(shard);
             // It may have been granted since.
             if !waiter.is_granted() {
@@ -253,7 +310,10 @@ impl LockTable {
                 entry.get_mut().withdraw(trx);
                 lock(&self.graph).done(trx);
                 self.go_on(entry);
-                return Err(LockError::Timeout(patience));
+                return Err(match waited {
+                    Wait::Cancelled => LockError::Cancelled,
+                    _ => LockError::Timeout(patience),
+                });
             }
         }
         Ok(true)
@@ -292,7 +352,9 @@ impl TrxLocks<'_> {
         if is_new {
             self.table.count_one()?;
         }
-        let result = self.table.acquire(self.trx, &name, mode, patience);
+        let result = self
+            .table
+            .acquire((self.trx, self.owner), &name, mode, patience);
         if result.is_ok() {
             held.insert_entry(mode);
         } else if is_new {
@@ -322,6 +384,8 @@ impl TrxLocks<'_> {
     pub(crate) fn detach(mut self) -> DetachedLocks {
         DetachedLocks {
             trx: self.trx,
+            // They stay the owner's.
+            owner: std::mem::take(&mut self.owner),
             held: std::mem::take(&mut self.held),
         }
     }
@@ -344,6 +408,9 @@ impl Drop for TrxLocks<'_> {
         self.release_all();
         if self.hurries {
             lock(&self.table.hurries).remove(&self.trx);
+        }
+        if self.owner != 0 {
+            self.table.owners.forget(self.trx);
         }
     }
 }

@@ -126,6 +126,7 @@ pub struct Transaction<'s, B: Backing = PageStore> {
     savepoints: Vec<(u64, RollPointer)>,
     ended: bool,
     isolation: Isolation,
+    owner: u64,
     /// How long it waits for others.
     patience: Duration,
     /// For whom its ranges are read ...
@@ -149,6 +150,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
             savepoints: Vec::new(),
             ended: false,
             isolation: Isolation::default(),
+            owner: 0,
             patience: system.options.lock_timeout,
             hurry: (role != Role::Read).then(Hurry::default),
             role,
@@ -171,6 +173,14 @@ impl<'s, B: Backing> Transaction<'s, B> {
     /// How long it waits for others from here on.
     pub fn set_lock_timeout(&mut self, timeout: Duration) {
         self.patience = timeout;
+    }
+
+    /// Says whose it is for [`Store::cancel_wait`](crate::Store::cancel_wait) and
+    /// [`Store::observe_waits`](crate::Store::observe_waits): a number that the program
+    /// gives, perhaps to each connection, which has one transaction at a time; 0:
+    /// nobody's. To be called before it locks or changes a row.
+    pub fn set_owner(&mut self, owner: u64) {
+        self.owner = owner;
     }
 
     /// Looks now: what has been committed by now is what it sees, where
@@ -197,6 +207,15 @@ impl<'s, B: Backing> Transaction<'s, B> {
         Ok(())
     }
 
+    pub(crate) fn system(&self) -> &'s System<B> {
+        self.system
+    }
+
+    /// Its number as one that writes.
+    pub(crate) fn number(&mut self) -> Result<u64, Error> {
+        Ok(self.writer()?.trx)
+    }
+
     pub(super) fn patience(&self) -> Duration {
         self.patience
     }
@@ -208,13 +227,13 @@ impl<'s, B: Backing> Transaction<'s, B> {
 
     /// Until it is dropped, the thread acts for the transaction's role: queries
     /// need not say so.
-    pub(super) fn acting(&self) -> Option<Acting> {
+    pub(crate) fn acting(&self) -> Option<Acting> {
         (self.role != Role::Read).then(|| acting_until(self.role, self.hurry.clone()))
     }
 
     /// # Errors
     /// [`Error::Ended`].
-    pub(super) fn check_open(&self) -> Result<(), Error> {
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.ended {
             Err(Error::Ended)
         } else {
@@ -255,7 +274,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
     }
 
     /// Number as far as reading its own changes goes.
-    pub(super) fn own(&self) -> Option<u64> {
+    pub(crate) fn own(&self) -> Option<u64> {
         self.writer.as_ref().map(|writer| writer.trx)
     }
 
@@ -285,7 +304,9 @@ impl<'s, B: Backing> Transaction<'s, B> {
                 trx,
                 begin: slot.tail(),
                 slot,
-                locks: system.locks.locks_hurrying(TrxId(trx), self.hurry.clone()),
+                locks: system
+                    .locks
+                    .locks_of(TrxId(trx), self.hurry.clone(), self.owner),
             });
         }
         Ok(self.writer.as_mut().expect("made above"))

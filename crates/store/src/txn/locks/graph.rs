@@ -1,7 +1,8 @@
 //! Who waits for whom.
 
 use super::TrxId;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// The edges from each waiting transaction to those that it waits for. An edge
 /// to one that has ended harms nothing, as that waits for nobody; an edge to
@@ -14,13 +15,14 @@ pub(super) struct WaitGraph {
 
 impl WaitGraph {
     /// Notes that `trx` waits for `blockers`, and those `behind` it for `trx`,
-    /// unless that closes a circle: then returns how many others are in it.
+    /// unless that closes a circle: then returns the others in it, each of which waits
+    /// for the next.
     pub(super) fn wait(
         &mut self,
         trx: TrxId,
         blockers: &[TrxId],
         behind: &[TrxId],
-    ) -> Result<(), usize> {
+    ) -> Result<(), Vec<TrxId>> {
         if let Some(others) = self.circle(trx, blockers, behind) {
             return Err(others);
         }
@@ -47,27 +49,36 @@ impl WaitGraph {
         self.waits_for.len()
     }
 
-    /// How many others are in the shortest circle through `trx`, if there is
-    /// one.
-    fn circle(&self, trx: TrxId, blockers: &[TrxId], behind: &[TrxId]) -> Option<usize> {
-        let mut seen: HashSet<TrxId> = blockers.iter().copied().collect();
+    /// The others in the shortest circle through `trx`, if there is one.
+    fn circle(&self, trx: TrxId, blockers: &[TrxId], behind: &[TrxId]) -> Option<Vec<TrxId>> {
+        // Who has led to each; nobody to the first.
+        let mut from: HashMap<TrxId, Option<TrxId>> =
+            blockers.iter().map(|&blocker| (blocker, None)).collect();
         let mut ring: Vec<TrxId> = blockers.to_vec();
-        let mut others = 0;
         while !ring.is_empty() {
             if ring.contains(&trx) {
-                return Some(others);
+                return Some(way_to(&from, from[&trx]));
             }
-            others += 1;
-            if ring.iter().any(|other| behind.contains(other)) {
-                return Some(others);
+            if let Some(&last) = ring.iter().find(|other| behind.contains(other)) {
+                return Some(way_to(&from, Some(last)));
             }
-            let waiting = ring.iter().filter_map(|other| self.waits_for.get(other));
-            ring = waiting
-                .flatten()
-                .copied()
-                .filter(|&blocker| seen.insert(blocker))
-                .collect();
+            let mut next = Vec::new();
+            for other in ring {
+                for &blocker in self.waits_for.get(&other).into_iter().flatten() {
+                    if let Entry::Vacant(new) = from.entry(blocker) {
+                        new.insert(Some(other));
+                        next.push(blocker);
+                    }
+                }
+            }
+            ring = next;
         }
         None
     }
+}
+
+fn way_to(from: &HashMap<TrxId, Option<TrxId>>, last: Option<TrxId>) -> Vec<TrxId> {
+    let mut way: Vec<TrxId> = std::iter::successors(last, |trx| from[trx]).collect();
+    way.reverse();
+    way
 }

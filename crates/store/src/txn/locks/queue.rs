@@ -6,35 +6,54 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 use std::time::Instant;
 
+/// How far a wait has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Wait {
+    #[default]
+    Under,
+    Granted,
+    /// Somebody has ended it.
+    Cancelled,
+}
+
 /// A thread that waits for a lock.
 #[derive(Default)]
 pub(super) struct Waiter {
-    granted: Mutex<bool>,
+    state: Mutex<Wait>,
     changed: Condvar,
 }
 
 impl Waiter {
-    /// Waits until the lock is granted. False when it is `until` before that.
-    pub(super) fn wait(&self, until: Instant) -> bool {
-        let mut granted = lock(&self.granted);
-        while !*granted {
+    /// Waits until the lock is granted, somebody ends the wait, or it is `until`.
+    pub(super) fn wait(&self, until: Instant) -> Wait {
+        let mut state = lock(&self.state);
+        while *state == Wait::Under {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return false;
+                break;
             }
-            let result = self.changed.wait_timeout(granted, left);
-            granted = result.unwrap_or_else(PoisonError::into_inner).0;
+            let result = self.changed.wait_timeout(state, left);
+            state = result.unwrap_or_else(PoisonError::into_inner).0;
         }
-        true
+        *state
     }
 
     pub(super) fn is_granted(&self) -> bool {
-        *lock(&self.granted)
+        *lock(&self.state) == Wait::Granted
     }
 
     fn grant(&self) {
-        *lock(&self.granted) = true;
+        *lock(&self.state) = Wait::Granted;
         self.changed.notify_one();
+    }
+
+    /// Whoever waits gives up, unless the lock is granted before it does.
+    pub(super) fn cancel(&self) {
+        let mut state = lock(&self.state);
+        if *state == Wait::Under {
+            *state = Wait::Cancelled;
+            self.changed.notify_one();
+        }
     }
 }
 

@@ -93,6 +93,7 @@ pub(super) fn options() -> SystemOptions {
         locks_max: 100_000,
         undo_slots: 8,
         purge_lag_bytes: u64::MAX,
+        sort_bytes: 1 << 20,
     }
 }
 

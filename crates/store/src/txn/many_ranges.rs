@@ -1,0 +1,292 @@
+//! The rows of many ranges, read together.
+
+use super::range::{as_slice, encode_bounds};
+use super::{Error, Transaction};
+use crate::access::Pages;
+use crate::backing::Backing;
+use crate::data::{Row, Value};
+use crate::ids::PageId;
+use crate::policy::Role;
+use crate::stream::{KeysAhead, in_range, keys_at_once};
+use crate::table::Table;
+use crate::tree::{Cursor, Direction, Leaves, Tree, Watch};
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Rows that are looked for together where nothing is read ahead.
+const ROWS_AT_ONCE: usize = 64;
+
+/// Bytes of rows that are kept until they are asked for, about.
+const ROWS_BYTES_MAX: usize = 1 << 20;
+
+/// Where a range begins and ends.
+type Bounds<'v> = (Bound<&'v [Value]>, Bound<&'v [Value]>);
+type KeyBound = Bound<Vec<u8>>;
+
+/// A range that is left, and its number.
+struct Left {
+    number: usize,
+    lower: KeyBound,
+    upper: KeyBound,
+}
+
+/// What was found in a range: the columns that the index had, and the key of the row.
+struct Found {
+    number: usize,
+    columns: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// The rows of many ranges, as a transaction sees them, in no order. It can do other
+/// things between two of them.
+pub struct ManyRows {
+    table: Arc<Table>,
+    /// The index of the ranges; `None`: the primary key.
+    index: Option<usize>,
+    /// Ascending by their lower bounds.
+    left: VecDeque<Left>,
+    /// The range that has been begun.
+    begun: Option<(usize, Cursor)>,
+    /// Whose rows are to be read next, ascending by their keys.
+    found: Vec<Found>,
+    rows: VecDeque<(usize, Row)>,
+    has_failed: bool,
+}
+
+/// A cursor that tells of its waits as those of a key.
+struct OfKey<'a, 'p, 'k, P> {
+    ahead: &'a mut KeysAhead<'p, 'k, P>,
+    at: usize,
+}
+
+impl<P: Pages> Watch for OfKey<'_, '_, '_, P> {
+    fn waits_for(&mut self, page: PageId, _rest: impl FnOnce() -> Leaves) {
+        self.ahead.waits_for(self.at, page);
+    }
+
+    fn came_to(&mut self, _leaf: PageId) {}
+}
+
+impl<B: Backing> Transaction<'_, B> {
+    /// The rows of a table with keys in any of some ranges, or with `index` in ranges of
+    /// its columns, each with the number of its range. What is not in memory is read
+    /// together, some hundred rows at a time, so that many rows take little longer than
+    /// one: for joins, whose keys are known before the rows are needed.
+    ///
+    /// ```no_run
+    /// # fn show(store: &iolane_store::Store) -> Result<(), iolane_store::Error> {
+    /// let mut transaction = store.begin();
+    /// # use std::ops::Bound::Included;
+    /// let ids = [[17.into()], [4.into()]];
+    /// let ranges: Vec<_> = ids.iter().map(|id| (Included(&id[..]), Included(&id[..]))).collect();
+    /// let mut rows = transaction.many_ranges("person", Some("by_town"), &ranges)?;
+    /// while let Some((number, person)) = rows.next(&mut transaction)? {
+    ///     println!("{:?} lives in {:?}", person, ids[number]);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`range`](Self::range) and [`range_by`](Self::range_by).
+    pub fn many_ranges(
+        &mut self,
+        table: &str,
+        index: Option<&str>,
+        ranges: &[Bounds<'_>],
+    ) -> Result<ManyRows, Error> {
+        self.check_open()?;
+        let table = self.table(table)?;
+        let position = index
+            .map(|name| table.position_of_index(name))
+            .transpose()?;
+        let (of, columns) = match position {
+            None => ("primary key", &table.key_columns),
+            Some(at) => (table.indexes[at].name.as_str(), &table.indexes[at].columns),
+        };
+        let mut left = Vec::with_capacity(ranges.len());
+        for (number, range) in ranges.iter().enumerate() {
+            let (lower, upper) = encode_bounds(&table, of, columns, range)?;
+            left.push(Left {
+                number,
+                lower,
+                upper,
+            });
+        }
+        left.sort_by(|a, b| first_key(&a.lower).cmp(first_key(&b.lower)));
+        Ok(ManyRows {
+            table,
+            index: position,
+            left: left.into(),
+            begun: None,
+            found: Vec::new(),
+            rows: VecDeque::new(),
+            has_failed: false,
+        })
+    }
+}
+
+/// Where a range is looked for.
+fn first_key(lower: &KeyBound) -> &[u8] {
+    match lower {
+        Bound::Included(key) | Bound::Excluded(key) => key,
+        Bound::Unbounded => &[],
+    }
+}
+
+impl ManyRows {
+    /// The next row, and the number of its range. After an error there are none.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn next<B: Backing>(
+        &mut self,
+        transaction: &mut Transaction<'_, B>,
+    ) -> Result<Option<(usize, Row)>, Error> {
+        transaction.check_open()?;
+        transaction.look();
+        while self.rows.is_empty() && self.is_more() {
+            if self.has_failed {
+                return Ok(None);
+            }
+            let read = self.read_some(transaction);
+            self.has_failed = read.is_err();
+            read?;
+        }
+        Ok(self.rows.pop_front())
+    }
+
+    fn is_more(&self) -> bool {
+        !self.found.is_empty() || self.begun.is_some() || !self.left.is_empty()
+    }
+
+    fn tree(&self) -> Tree {
+        match self.index {
+            None => self.table.rows,
+            Some(index) => self.table.indexes[index].tree,
+        }
+    }
+
+    /// Goes on through the ranges, and reads the rows that they lead to.
+    fn read_some<B: Backing>(&mut self, transaction: &Transaction<'_, B>) -> Result<(), Error> {
+        let backing = &transaction.system.backing;
+        let at_once = keys_at_once(backing).unwrap_or(ROWS_AT_ONCE);
+        let _acting = transaction.acting();
+        let _range = in_range();
+        if self.found.is_empty() {
+            self.found = self.find_some(transaction, at_once)?;
+            self.found.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+        let mut found = std::mem::take(&mut self.found);
+        let keys: Vec<Vec<u8>> = found.iter().map(|it| it.key.clone()).collect();
+        let role = transaction.ahead_as(Role::Index);
+        let mut ahead = KeysAhead::new(backing, &self.table.rows, &keys, role);
+        let (mut at, mut bytes) = (0, 0);
+        while at < found.len() && bytes < ROWS_BYTES_MAX {
+            let waits_for = &mut |page| ahead.waits_for(at, page);
+            let row = transaction.seen_watched(&self.table, &keys[at], waits_for)?;
+            ahead.is_through_with(at);
+            at += 1;
+            let Some(row) = row else { continue };
+            let Found {
+                number, columns, ..
+            } = &found[at - 1];
+            if let Some(index) = self.index {
+                // The entry may be of another version.
+                let index = &self.table.indexes[index];
+                if self.table.index_key(index, &row)? != *columns {
+                    continue;
+                }
+            }
+            bytes += row.iter().map(bytes_of).sum::<usize>();
+            self.rows.push_back((*number, row));
+        }
+        drop(ahead);
+        self.found = found.split_off(at);
+        Ok(())
+    }
+
+    /// Collects so many of what the next ranges have.
+    fn find_some<B: Backing>(
+        &mut self,
+        transaction: &Transaction<'_, B>,
+        at_once: usize,
+    ) -> Result<Vec<Found>, Error> {
+        let backing = &transaction.system.backing;
+        let tree = self.tree();
+        let mut found = Vec::with_capacity(at_once);
+        if let Some((number, mut cursor)) = self.begun.take() {
+            while found.len() < at_once {
+                let Some((entry, _)) = cursor.next(backing)? else {
+                    break;
+                };
+                found.push(found_in(&self.table, self.index, number, entry)?);
+            }
+            if found.len() >= at_once {
+                self.begun = Some((number, cursor));
+                return Ok(found);
+            }
+        }
+        // Each has one row perhaps.
+        let some: Vec<Left> = self.left.drain(..at_once.min(self.left.len())).collect();
+        let firsts: Vec<Vec<u8>> = some
+            .iter()
+            .map(|it| first_key(&it.lower).to_vec())
+            .collect();
+        let role = transaction.ahead_as(Role::Index);
+        let mut ahead = KeysAhead::new(backing, &tree, &firsts, role);
+        let mut some = some.into_iter().enumerate();
+        for (at, range) in &mut some {
+            let (lower, upper) = (as_slice(&range.lower), as_slice(&range.upper));
+            let mut cursor = tree.cursor(lower, upper, Direction::Forward);
+            let mut watch = OfKey {
+                ahead: &mut ahead,
+                at,
+            };
+            while let Some((entry, _)) = cursor.next_watched(backing, &mut watch)? {
+                found.push(found_in(&self.table, self.index, range.number, entry)?);
+                if found.len() >= at_once {
+                    self.begun = Some((range.number, cursor));
+                    break;
+                }
+            }
+            ahead.is_through_with(at);
+            if self.begun.is_some() {
+                break;
+            }
+        }
+        let rest: Vec<Left> = some.map(|(_, range)| range).collect();
+        for range in rest.into_iter().rev() {
+            self.left.push_front(range);
+        }
+        Ok(found)
+    }
+}
+
+/// What a value takes in memory, about.
+fn bytes_of(value: &Value) -> usize {
+    let more = match value {
+        Value::Text(text) => text.len(),
+        Value::Blob(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<Value>() + more
+}
+
+fn found_in(
+    table: &Table,
+    index: Option<usize>,
+    number: usize,
+    entry: &[u8],
+) -> Result<Found, Error> {
+    let key_at = match index {
+        None => 0,
+        Some(index) => table.split_entry(&table.indexes[index], entry)?,
+    };
+    let (columns, key) = entry.split_at(key_at);
+    Ok(Found {
+        number,
+        columns: columns.to_vec(),
+        key: key.to_vec(),
+    })
+}
