@@ -15,6 +15,8 @@ ha_iolane::ha_iolane(handlerton *hton, TABLE_SHARE *share) : handler(hton, share
 
 ha_iolane::~ha_iolane()
 {
+	iolane_load_free(load_);
+	iolane_many_free(many_);
 	iolane_cursor_free(cursor_);
 }
 
@@ -92,15 +94,24 @@ bool ha_iolane::get_error_message(int error, String *text)
 	return false;
 }
 
-Share::Share(const char *name, uint64_t number, uint64_t next)
-	: path(name), table(number), next_value(next), reserved(next)
+/* The table as the connection sees it: one that it has filled is only its own. */
+std::string ha_iolane::name() const
+{
+	const Session *session = (const Session *) thd_get_ha_data(ha_thd(), hton);
+	uint64_t table = share_->place->table;
+
+	return Dictionary::name_of(session ? session->table_of(table) : table);
+}
+
+Share::Share(const char *name, std::shared_ptr<Place> place, uint64_t next)
+	: path(name), place(std::move(place)), next_value(next), reserved(next)
 {
 }
 
 Share::~Share()
 {
 	if (store && reserved > next_value)
-		dictionary.set_next_value(path.c_str(), table, next_value);
+		dictionary.set_next_value(path.c_str(), place->table, next_value);
 }
 
 Share *ha_iolane::get_share(const char *name)
@@ -109,10 +120,11 @@ Share *ha_iolane::get_share(const char *name)
 	Share *share = static_cast<Share *>(get_ha_share_ptr());
 
 	if (!share) {
-		uint64_t number, next_value;
+		std::shared_ptr<Place> place;
+		uint64_t next_value;
 
-		if (!dictionary.find(name, &number, &next_value)) {
-			share = new Share(name, number, next_value);
+		if (!dictionary.find(name, &place, &next_value)) {
+			share = new Share(name, place, next_value);
 			set_ha_share_ptr(share);
 		}
 	}
@@ -231,14 +243,12 @@ int ha_iolane::rename_table(const char *from, const char *to)
 
 int ha_iolane::truncate()
 {
-	uint64_t number;
-	int error = dictionary.replace(share_->path.c_str(), &number);
+	int error = dictionary.replace(share_->path.c_str());
 
 	if (error)
 		return error;
 	std::lock_guard<std::mutex> guard(share_->mutex);
 
-	share_->table = number;
 	share_->next_value = share_->reserved = 1;
 	share_->looked_at = 0;
 	return 0;
@@ -304,6 +314,7 @@ THR_LOCK_DATA **ha_iolane::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_typ
 int ha_iolane::external_lock(THD *thd, int lock_type)
 {
 	if (lock_type == F_UNLCK) {
+		give_up_fill();
 		/* HANDLER goes on from there in its next statement. */
 		is_old_ = true;
 		return 0;

@@ -26,13 +26,13 @@ namespace iolane {
 /* What all handlers of a table share. */
 class Share : public Handler_share {
 public:
-	Share(const char *name, uint64_t number, uint64_t next);
+	Share(const char *name, std::shared_ptr<Place> place, uint64_t next);
 	/* Gives back values that were reserved and not used. */
 	~Share() override;
 
 	const std::string path;
-	/* The table of the store; another one after TRUNCATE. */
-	std::atomic<uint64_t> table;
+	/* The table of the store; another one after TRUNCATE, or when it has been filled. */
+	const std::shared_ptr<Place> place;
 
 	/* Auto-increment: the next value, and up to where the dictionary knows. */
 	std::mutex mutex;
@@ -108,6 +108,16 @@ public:
 	int read_range_next() override;
 	int reset() override;
 
+	ha_rows multi_range_read_info(uint key, uint ranges, uint rows, uint parts,
+				      uint *buffer_bytes, uint *flags, Cost_estimate *cost) override;
+	int multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint flags,
+				  HANDLER_BUFFER *buffer) override;
+	int multi_range_read_next(range_id_t *range) override;
+	int multi_range_read_explain_info(uint flags, char *text, size_t bytes) override;
+
+	void start_bulk_insert(ha_rows rows, uint flags) override;
+	int end_bulk_insert() override;
+	int extra(enum ha_extra_function operation) override;
 	int write_row(const uchar *record) override;
 	int update_row(const uchar *before, const uchar *after) override;
 	int delete_row(const uchar *record) override;
@@ -131,7 +141,8 @@ private:
 
 	bool has_primary_key() const { return table_share->primary_key < MAX_KEY; }
 	bool is_primary(uint key) const { return key == table_share->primary_key; }
-	std::string name() const { return iolane::Dictionary::name_of(share_->table); }
+	std::string name() const;
+	template<typename Call> int on_table(Call call) const;
 	iolane_transaction *transaction();
 	int fail(int code);
 	int refuse_foreign_keys();
@@ -147,12 +158,25 @@ private:
 	int walk(uchar *record, bool backward);
 	int get(uchar *record, const std::string &key);
 
+	/* Rows of many ranges. */
+	int open_many();
+	void close_many();
+
 	/* Changes. */
 	std::string key_of(const uchar *record);
 	void fill_row(const uchar *record, const std::string &key);
 	int insert(const uchar *record, const std::string &key);
 	int replace(const uchar *record, const std::string &old_key, const std::string &key);
 	int note_auto_increment(const uchar *record);
+
+	/* Many rows into an empty table. */
+	bool can_fill();
+	bool keep_others_out();
+	bool is_only_ours();
+	int begin_fill();
+	int fill_with(const uchar *record, const std::string &key);
+	int finish_fill();
+	void give_up_fill();
 
 	/* Sizes. */
 	int look_at_statistics(bool now);
@@ -181,6 +205,11 @@ private:
 	/* The row that came last, by its primary key. */
 	std::string current_;
 
+	/* Rows of many ranges, which are read together: what the server calls these ranges. */
+	bool reads_many_ = false;
+	iolane_many *many_ = nullptr;
+	std::vector<range_id_t> ranges_;
+
 	/* A row on its way to the store. */
 	std::string packed_, packed_before_;
 	std::vector<std::string> keys_;
@@ -188,8 +217,28 @@ private:
 	/* A record of search keys. */
 	std::vector<uchar> scratch_;
 
+	/* A statement may fill an empty table; so many rows it has inserted until now. */
+	bool may_fill_ = false;
+	uint64_t inserted_ = 0;
+	/* The server knows what to do with rows that are there already. */
+	bool handles_duplicates_ = false;
+	/* What is being filled, and the number of that table. */
+	iolane_load *load_ = nullptr;
+	uint64_t filled_table_ = 0;
+
 	uint duplicate_key_ = MAX_KEY;
 	std::string message_;
 };
+
+/* Where a filled table has taken its place just now, that one is meant. */
+template<typename Call> int ha_iolane::on_table(Call call) const
+{
+	std::string table = name();
+	int code = call(table.c_str());
+
+	if (code == IOLANE_STORE_ERROR_UNKNOWN_TABLE && table != name())
+		code = call(name().c_str());
+	return code;
+}
 
 #endif

@@ -21,7 +21,9 @@ int ha_iolane::look_at_statistics(bool now)
 	if (!now && share_->looked_at && time - share_->looked_at < STATISTICS_SECONDS)
 		return 0;
 	share_->rows_added = 0;
-	int code = iolane_store_table_statistics(store, name().c_str(), nullptr, &share_->statistics);
+	int code = on_table([&](const char *table) {
+		return iolane_store_table_statistics(store, table, nullptr, &share_->statistics);
+	});
 
 	if (code)
 		return fail(code);
@@ -97,7 +99,11 @@ ha_rows ha_iolane::records_in_range(uint key, const key_range *from, const key_r
 	}
 	if (from && to && !upper.empty() && lower > upper)
 		return 1;
-	if (iolane_store_estimate(store, name().c_str(), &range, &rows))
+	int code = on_table([&](const char *table) {
+		return iolane_store_estimate(store, table, &range, &rows);
+	});
+
+	if (code)
 		return HA_POS_ERROR;
 	/* None is believed to be none. */
 	return rows ? (ha_rows) rows : 1;

@@ -48,11 +48,13 @@ int ha_iolane::open_cursor(uint key, const Range &range)
 
 	if (!it)
 		return HA_ERR_INTERNAL_ERROR;
-	int error = session_->check_age(share_->table);
+	int error = session_->check_age(share_->place->since);
 
 	if (error)
 		return error;
-	int code = iolane_cursor_open(it, name().c_str(), &bounds, &cursor_);
+	int code = on_table([&](const char *table) {
+		return iolane_cursor_open(it, table, &bounds, &cursor_);
+	});
 
 	return code ? fail(code) : 0;
 }
@@ -110,11 +112,13 @@ int ha_iolane::get(uchar *record, const std::string &key)
 
 	if (!it)
 		return HA_ERR_INTERNAL_ERROR;
-	int error = session_->check_age(share_->table);
+	int error = session_->check_age(share_->place->since);
 
 	if (error)
 		return error;
-	int code = iolane_transaction_get(it, name().c_str(), &value, 1, lock_, when_locked_, row_.get());
+	int code = on_table([&](const char *table) {
+		return iolane_transaction_get(it, table, &value, 1, lock_, when_locked_, row_.get());
+	});
 
 	if (code < 0)
 		return fail(code);
@@ -155,6 +159,7 @@ int ha_iolane::index_init(uint key, bool)
 int ha_iolane::index_end()
 {
 	active_index = MAX_KEY;
+	close_many();
 	close_cursor();
 	return 0;
 }
@@ -387,6 +392,10 @@ int ha_iolane::read_range_next()
 
 int ha_iolane::reset()
 {
+	give_up_fill();
+	handles_duplicates_ = false;
+	close_many();
+	reads_many_ = false;
 	close_cursor();
 	return 0;
 }

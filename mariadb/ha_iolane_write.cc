@@ -46,11 +46,16 @@ void ha_iolane::fill_row(const uchar *record, const std::string &key)
 
 int ha_iolane::insert(const uchar *record, const std::string &key)
 {
+	if (load_)
+		return fill_with(record, key);
 	fill_row(record, key);
 	int code = iolane_transaction_insert(transaction(), name().c_str(), values_.data(),
 					     values_.size());
 
-	return code ? fail(code) : 0;
+	if (code)
+		return fail(code);
+	inserted_++;
+	return may_fill_ ? begin_fill() : 0;
 }
 
 int ha_iolane::write_row(const uchar *record)
@@ -156,7 +161,7 @@ int ha_iolane::set_next_value(uint64_t next_value)
 
 		if (reserved < next_value)
 			reserved = next_value;
-		int error = dictionary.set_next_value(share_->path.c_str(), share_->table, reserved);
+		int error = dictionary.set_next_value(share_->path.c_str(), share_->place->table, reserved);
 
 		if (error)
 			return error;

@@ -23,6 +23,20 @@ static const uint64_t ROWS_AT_ONCE = 1 << 20;
 /* Dictionary rows are locked for moments only. */
 static const uint64_t LOCK_TIMEOUT_MS = 50000;
 
+/* Puts an entry into the dictionary, as a change of a transaction. */
+static int put_entry(iolane_transaction *transaction, const std::string &key, uint64_t number,
+		     uint64_t next_value, bool temporary)
+{
+	iolane_value row[COLUMNS] = { blob(key), integer((int64_t) number),
+				      integer((int64_t) next_value),
+				      integer(temporary ? FLAG_TEMPORARY : 0) };
+	int code = iolane_transaction_update(transaction, TABLE, row, COLUMNS);
+
+	if (code == 0)
+		code = iolane_transaction_insert(transaction, TABLE, row, COLUMNS);
+	return code < 0 ? code : 0;
+}
+
 /* One change of the dictionary, rolled back if it is not committed. */
 class Change {
 public:
@@ -33,15 +47,10 @@ public:
 	}
 	~Change() { iolane_transaction_rollback(transaction_); }
 
-	void put(const std::string &key, int64_t number, int64_t next_value, int64_t flags)
+	void put(const std::string &key, uint64_t number, uint64_t next_value, bool temporary)
 	{
-		iolane_value row[COLUMNS] = { blob(key), integer(number), integer(next_value),
-					      integer(flags) };
-
 		if (code_ >= 0)
-			code_ = iolane_transaction_update(transaction_, TABLE, row, COLUMNS);
-		if (code_ == 0)
-			code_ = iolane_transaction_insert(transaction_, TABLE, row, COLUMNS);
+			code_ = put_entry(transaction_, key, number, next_value, temporary);
 	}
 
 	void remove(const std::string &key)
@@ -72,6 +81,14 @@ std::string Dictionary::name_of(uint64_t table)
 	return "t" + std::to_string(table);
 }
 
+/* The number of a table of the store; 0 if it is none of the server's. */
+static uint64_t number_of(const iolane_value &name)
+{
+	std::string text((const char *) name.bytes, name.length);
+
+	return text[0] == 't' ? strtoull(text.c_str() + 1, nullptr, 10) : 0;
+}
+
 /* "./test/t1" is "test/t1"; a temporary table has its whole path. */
 std::string Dictionary::key_of(const char *path)
 {
@@ -82,8 +99,7 @@ int Dictionary::put(const std::string &key, const Entry &entry)
 {
 	Change change;
 
-	change.put(key, (int64_t) entry.table, (int64_t) entry.next_value,
-		   entry.temporary ? FLAG_TEMPORARY : 0);
+	change.put(key, entry.table(), entry.next_value, entry.temporary);
 	int code = change.commit(IOLANE_SYNCED);
 
 	if (!code)
@@ -117,15 +133,20 @@ int Dictionary::read_entries()
 		size_t count;
 		const iolane_value *values = row.values(&count);
 		std::string key((const char *) values[COLUMN_PATH].bytes, values[COLUMN_PATH].length);
-		Entry entry = { (uint64_t) values[COLUMN_NUMBER].integer,
-				(uint64_t) values[COLUMN_NEXT_VALUE].integer,
-				(values[COLUMN_FLAGS].integer & FLAG_TEMPORARY) != 0 };
+		uint64_t number = (uint64_t) values[COLUMN_NUMBER].integer;
+		uint64_t next_value = (uint64_t) values[COLUMN_NEXT_VALUE].integer;
+		bool temporary = (values[COLUMN_FLAGS].integer & FLAG_TEMPORARY) != 0;
+		auto known = entries_.find(key);
 
 		code = 0;
-		if (key == ROWS_ENTRY)
-			next_row_ = rows_reserved_ = entry.next_value;
-		else
-			entries_[key] = entry;
+		if (key == ROWS_ENTRY) {
+			next_row_ = rows_reserved_ = std::max(next_row_, next_value);
+		} else if (known == entries_.end()) {
+			entries_[key] = { std::make_shared<Place>(number), next_value, temporary };
+		} else {
+			known->second.place->table = number;
+			known->second.next_value = next_value;
+		}
 	}
 	iolane_cursor_free(cursor);
 	iolane_transaction_rollback(transaction);
@@ -144,7 +165,7 @@ int Dictionary::drop_orphans()
 		if (entry.temporary)
 			temporary.push_back(key);
 		else
-			known.insert(entry.table);
+			known.insert(entry.table());
 	}
 	for (auto &key : temporary) {
 		int code = remove(key);
@@ -159,15 +180,27 @@ int Dictionary::drop_orphans()
 	const iolane_value *values = names.values(&count);
 
 	for (size_t i = 0; i < count; i++) {
-		std::string name((const char *) values[i].bytes, values[i].length);
-		uint64_t number;
+		uint64_t number = number_of(values[i]);
 
-		if (name[0] != 't' || !(number = strtoull(name.c_str() + 1, nullptr, 10)))
-			continue;
-		next_table_ = std::max(next_table_, number + 1);
-		if (!known.count(number))
+		if (number && !known.count(number))
 			drop_table(number);
 	}
+	return 0;
+}
+
+/* Tables that are made from now on get numbers that none has. */
+int Dictionary::count_tables()
+{
+	Row names;
+	size_t count;
+	int code = iolane_store_tables(store, names.get());
+
+	if (code)
+		return code;
+	const iolane_value *values = names.values(&count);
+
+	for (size_t i = 0; i < count; i++)
+		next_table_ = std::max(next_table_, number_of(values[i]) + 1);
 	return 0;
 }
 
@@ -179,17 +212,42 @@ int Dictionary::load()
 	if (code && code != IOLANE_STORE_ERROR_TABLE_EXISTS)
 		return code;
 	code = read_entries();
+	return code ? code : count_tables();
+}
+
+int Dictionary::reload()
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+
+	return read_entries();
+}
+
+int Dictionary::settle()
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	Row prepared;
+	size_t count = 0;
+	int code = iolane_store_prepared(store, prepared.get());
+
+	if (code)
+		return code;
+	prepared.values(&count);
+	is_settled_ = true;
+	/* One of these may lead to a table that nothing leads to now. */
+	if (count)
+		return 0;
+	code = read_entries();
 	return code ? code : drop_orphans();
 }
 
-int Dictionary::find(const char *path, uint64_t *table, uint64_t *next_value)
+int Dictionary::find(const char *path, std::shared_ptr<Place> *place, uint64_t *next_value)
 {
 	std::lock_guard<std::mutex> guard(mutex_);
 	auto found = entries_.find(key_of(path));
 
 	if (found == entries_.end())
 		return HA_ERR_NO_SUCH_TABLE;
-	*table = found->second.table;
+	*place = found->second.place;
 	*next_value = found->second.next_value;
 	return 0;
 }
@@ -233,52 +291,118 @@ int Dictionary::create(const char *path, std::string schema, bool temporary, uin
 		       uint64_t *table)
 {
 	std::lock_guard<std::mutex> guard(mutex_);
-	Entry entry = { 0, next_value, temporary };
 	std::string key = key_of(path);
 
 	if (entries_.count(key))
 		return HA_ERR_TABLE_EXIST;
-	int code = make_table(schema, &entry.table);
+	int code = make_table(schema, table);
 
 	if (code)
 		return error_of(code, nullptr);
-	code = put(key, entry);
+	code = put(key, { std::make_shared<Place>(*table), next_value, temporary });
 	if (code)
-		drop_table(entry.table);
-	*table = entry.table;
+		drop_table(*table);
 	return code ? error_of(code, nullptr) : 0;
 }
 
-int Dictionary::replace(const char *path, uint64_t *table)
+/* The schema of the table that a path has, with "@" for its name. */
+int Dictionary::schema_like(uint64_t table, std::string *schema)
 {
-	std::lock_guard<std::mutex> guard(mutex_);
-	std::string key = key_of(path);
-	auto found = entries_.find(key);
 	Row row;
 	size_t count;
+	int code = iolane_store_table_schema(store, name_of(table).c_str(), row.get());
+
+	if (code)
+		return code;
+	const iolane_value *values = row.values(&count);
+	std::string name = "\"" + name_of(table) + "\"";
+
+	schema->assign((const char *) values[0].bytes, values[0].length);
+	schema->replace(schema->find(name), name.size(), "\"@\"");
+	return 0;
+}
+
+int Dictionary::replace(const char *path)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	std::string key = key_of(path), schema;
+	auto found = entries_.find(key);
+	uint64_t table;
 
 	if (found == entries_.end())
 		return HA_ERR_NO_SUCH_TABLE;
-	uint64_t old = found->second.table;
-	int code = iolane_store_table_schema(store, name_of(old).c_str(), row.get());
+	uint64_t old = found->second.table();
+	std::shared_ptr<Place> place = found->second.place;
+	int code = schema_like(old, &schema);
 
+	if (!code)
+		code = make_table(schema, &table);
+	if (!code && (code = put(key, { std::make_shared<Place>(table), 1, found->second.temporary })))
+		drop_table(table);
 	if (code)
 		return error_of(code, nullptr);
-	const iolane_value *values = row.values(&count);
-	std::string schema((const char *) values[0].bytes, values[0].length);
-	std::string name = "\"" + name_of(old) + "\"";
-
-	schema.replace(schema.find(name), name.size(), "\"@\"");
-	Entry entry = { 0, 1, found->second.temporary };
-
-	code = make_table(schema, &entry.table);
-	if (!code && (code = put(key, entry)))
-		drop_table(entry.table);
-	if (code)
-		return error_of(code, nullptr);
+	place->table = table;
+	place->since = table;
+	entries_[key].place = place;
 	drop_table(old);
-	*table = entry.table;
 	return 0;
+}
+
+int Dictionary::prepare_fill(const char *path, uint64_t *table, std::string *schema)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	auto found = entries_.find(key_of(path));
+
+	if (found == entries_.end())
+		return HA_ERR_NO_SUCH_TABLE;
+	int code = schema_like(found->second.table(), schema);
+
+	if (code)
+		return error_of(code, nullptr);
+	*table = next_table_++;
+	schema->replace(schema->find('@'), 1, name_of(*table));
+	return 0;
+}
+
+int Dictionary::lead_to(const std::vector<Filled> &filled, iolane_transaction *transaction)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	int code = 0;
+
+	for (const Filled &each : filled) {
+		auto found = entries_.find(key_of(each.path.c_str()));
+
+		if (found == entries_.end() || found->second.table() != each.old_table)
+			return IOLANE_STORE_ERROR_UNKNOWN_TABLE;
+		code = put_entry(transaction, found->first, each.new_table, found->second.next_value,
+				 found->second.temporary);
+		if (code)
+			break;
+	}
+	return code;
+}
+
+void Dictionary::fill(const std::vector<Filled> &filled)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+
+	for (const Filled &each : filled) {
+		auto found = entries_.find(key_of(each.path.c_str()));
+
+		if (found != entries_.end())
+			found->second.place->table = each.new_table;
+		drop_table(each.old_table);
+	}
+	drop_waiting();
+}
+
+void Dictionary::discard(const std::vector<Filled> &filled)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+
+	for (const Filled &each : filled)
+		drop_table(each.new_table);
+	drop_waiting();
 }
 
 int Dictionary::rename(const char *from, const char *to)
@@ -295,8 +419,7 @@ int Dictionary::rename(const char *from, const char *to)
 	Change change;
 
 	change.remove(old_key);
-	change.put(new_key, (int64_t) entry.table, (int64_t) entry.next_value,
-		   entry.temporary ? FLAG_TEMPORARY : 0);
+	change.put(new_key, entry.table(), entry.next_value, entry.temporary);
 	int code = change.commit(IOLANE_SYNCED);
 
 	if (code)
@@ -314,7 +437,7 @@ int Dictionary::drop(const char *path)
 
 	if (found == entries_.end())
 		return HA_ERR_NO_SUCH_TABLE;
-	uint64_t table = found->second.table;
+	uint64_t table = found->second.table();
 	int code = remove(key);
 
 	if (code)
@@ -341,14 +464,13 @@ int Dictionary::set_next_value(const char *path, uint64_t table, uint64_t next_v
 	std::lock_guard<std::mutex> guard(mutex_);
 	auto found = entries_.find(key_of(path));
 
-	if (found == entries_.end() || found->second.table != table)
+	if (found == entries_.end() || found->second.table() != table)
 		return HA_ERR_NO_SUCH_TABLE;
 	Entry entry = found->second;
 	Change change;
 
 	entry.next_value = next_value;
-	change.put(found->first, (int64_t) entry.table, (int64_t) next_value,
-		   entry.temporary ? FLAG_TEMPORARY : 0);
+	change.put(found->first, table, next_value, entry.temporary);
 	/* What uses the values is committed later, so it is not durable before this. */
 	int code = change.commit(IOLANE_LAZY);
 
@@ -366,7 +488,7 @@ int Dictionary::next_row_number(uint64_t *number)
 		uint64_t reserved = rows_reserved_ + ROWS_AT_ONCE;
 		Change change;
 
-		change.put(ROWS_ENTRY, 0, (int64_t) reserved, 0);
+		change.put(ROWS_ENTRY, 0, reserved, false);
 		int code = change.commit(IOLANE_LAZY);
 
 		if (code)

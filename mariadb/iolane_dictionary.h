@@ -7,12 +7,32 @@
 
 #include "iolane_engine.h"
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <vector>
 
 namespace iolane {
+
+/* The table of the store that a path has: whoever has the path open sees it change. */
+struct Place {
+	explicit Place(uint64_t number) : table(number), since(number) {}
+
+	std::atomic<uint64_t> table;
+	/* Views that are older than the table of this number do not see into it. */
+	std::atomic<uint64_t> since;
+};
+
+/* A table that a transaction has filled, to take the place of another one. */
+struct Filled {
+	std::string path;
+	uint64_t old_table;
+	uint64_t new_table;
+	/* The savepoint of the statement that did it. */
+	uint64_t savepoint;
+};
 
 /*
  * A table of the store has a number; this one leads from names to numbers. What
@@ -23,11 +43,21 @@ namespace iolane {
  */
 class Dictionary {
 public:
-	/* Reads it, makes it in a new store, and drops what nothing leads to. */
+	/* Reads it, or makes it in a new store. */
 	int load();
 
+	/* Reads it again, after a transaction of before was committed. */
+	int reload();
+
+	/*
+	 * All such transactions have ended: drops what nothing leads to. Where some have
+	 * not, that waits for the next time.
+	 */
+	int settle();
+	bool is_settled() const { return is_settled_; }
+
 	/* The table of a path of the server, and its auto-increment; or HA_ERR_NO_SUCH_TABLE. */
-	int find(const char *path, uint64_t *table, uint64_t *next_value);
+	int find(const char *path, std::shared_ptr<Place> *place, uint64_t *next_value);
 
 	/*
 	 * Makes a table of the store, by `schema`, which has "@" for its name, and gives
@@ -37,7 +67,22 @@ public:
 		   uint64_t *table);
 
 	/* Puts a new, empty table in the place of the one that a path has. */
-	int replace(const char *path, uint64_t *table);
+	int replace(const char *path);
+
+	/*
+	 * The name and the schema of a new table like the one that a path has, for a
+	 * transaction that fills it.
+	 */
+	int prepare_fill(const char *path, uint64_t *table, std::string *schema);
+
+	/* Leads from paths to filled tables, as a change of the transaction. */
+	int lead_to(const std::vector<Filled> &filled, iolane_transaction *transaction);
+
+	/* That is committed: they are in their places. */
+	void fill(const std::vector<Filled> &filled);
+
+	/* That is undone: drops them. */
+	void discard(const std::vector<Filled> &filled);
 
 	int rename(const char *from, const char *to);
 	int drop(const char *path);
@@ -61,9 +106,11 @@ public:
 
 private:
 	struct Entry {
-		uint64_t table;
+		std::shared_ptr<Place> place;
 		uint64_t next_value;
 		bool temporary;
+
+		uint64_t table() const { return place->table; }
 	};
 
 	static std::string key_of(const char *path);
@@ -73,6 +120,8 @@ private:
 	void drop_table(uint64_t table);
 	void drop_waiting();
 	int drop_orphans();
+	int schema_like(uint64_t table, std::string *schema);
+	int count_tables();
 	int read_entries();
 
 	std::mutex mutex_;
@@ -80,6 +129,7 @@ private:
 	/* Dropped, but a transaction still uses them. */
 	std::set<uint64_t> waiting_;
 	uint64_t next_table_ = 1;
+	std::atomic<bool> is_settled_ { false };
 
 	std::mutex rows_mutex_;
 	uint64_t next_row_ = 0;

@@ -5,6 +5,7 @@
 #include "ha_iolane.h"
 #include "iolane_settings.h"
 #include "iolane_status.h"
+#include "iolane_waits.h"
 
 #include <sys/stat.h>
 
@@ -58,7 +59,7 @@ static int initialize(void *place)
 		log_failure("the store cannot be opened");
 		return 1;
 	}
-	if (dictionary.load()) {
+	if (observe_waits() || dictionary.load()) {
 		log_failure("the dictionary cannot be read");
 		iolane_store_close(store);
 		return 1;

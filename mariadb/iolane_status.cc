@@ -86,6 +86,28 @@ static void append(std::string *text, const char *format, ...)
 	*text += line;
 }
 
+static void append_last_deadlock(std::string *text)
+{
+	Row row;
+	uint64_t seconds;
+	size_t count = 0;
+
+	if (iolane_store_last_deadlock(store, &seconds, row.get()))
+		return;
+	const iolane_value *values = row.values(&count);
+
+	if (!count)
+		return;
+	char when[32];
+	time_t at = (time_t) seconds;
+	struct tm broken;
+
+	strftime(when, sizeof(when), "%F %T", localtime_r(&at, &broken));
+	append(text, "\nLAST DEADLOCK\n%s: ", when);
+	text->append((const char *) values[0].bytes, values[0].length);
+	text->push_back('\n');
+}
+
 static bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type type)
 {
 	iolane_store_statistics now;
@@ -101,6 +123,7 @@ static bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_st
 	       (ulonglong) now.views, (ulonglong) now.locks);
 	append(&text, "%llu ended and not purged, %llu bytes of undo\n", (ulonglong) now.unpurged,
 	       (ulonglong) now.unpurged_bytes);
+	append_last_deadlock(&text);
 	append(&text, "\nLOG\nend %llu, checkpoint %llu, %llu bytes between; %llu waits for room\n",
 	       (ulonglong) now.log_end, (ulonglong) now.log_checkpoint,
 	       (ulonglong) (now.log_end - now.log_checkpoint), (ulonglong) now.log_waits);

@@ -6,6 +6,7 @@
 #include "iolane_transaction.h"
 #include "iolane_dictionary.h"
 #include "iolane_settings.h"
+#include "iolane_waits.h"
 
 #include <new>
 
@@ -49,10 +50,51 @@ Session *Session::of(THD *thd)
 	return session;
 }
 
+Session::Session(THD *thd) : thd_(thd), owner_(note_connection(thd)) {}
+
 Session::~Session()
 {
+	forget_connection(owner_);
 	/* What is prepared waits for whoever decides about it. */
 	iolane_transaction_rollback(transaction_);
+	end_filled(false);
+}
+
+void Session::note_filled(const std::string &path, uint64_t old_table, uint64_t new_table)
+{
+	filled_.push_back({ path, old_table, new_table, statement_ });
+}
+
+/* The last change of the transaction: what it changes, nobody else waits for long. */
+int Session::lead_to_filled()
+{
+	return filled_.empty() ? 0 : dictionary.lead_to(filled_, transaction_);
+}
+
+/* The transaction has ended. */
+void Session::end_filled(bool is_committed)
+{
+	std::vector<Filled> filled;
+
+	filled.swap(filled_);
+	if (filled.empty())
+		return;
+	if (is_committed)
+		dictionary.fill(filled);
+	else
+		dictionary.discard(filled);
+}
+
+void Session::discard_filled_since(uint64_t savepoint)
+{
+	std::vector<Filled> kept, discarded;
+
+	if (filled_.empty())
+		return;
+	for (const Filled &each : filled_)
+		(each.savepoint < savepoint ? kept : discarded).push_back(each);
+	filled_ = kept;
+	dictionary.discard(discarded);
 }
 
 bool Session::is_end(bool all) const
@@ -89,6 +131,8 @@ int Session::start()
 	int code = iolane_transaction_begin(store, isolation, is_background(thd_),
 					    lock_wait_timeout_ms(thd_), &transaction_);
 
+	if (!code)
+		code = iolane_transaction_set_owner(transaction_, owner_);
 	return code ? error_of(code, thd_) : 0;
 }
 
@@ -142,8 +186,10 @@ int Session::end_statement(bool undo)
 		return 0;
 	in_statement_ = false;
 	if (transaction_) {
-		if (undo)
+		if (undo) {
 			code = iolane_transaction_rollback_to(transaction_, statement_);
+			discard_filled_since(statement_);
+		}
 		if (!code)
 			code = iolane_transaction_release(transaction_, statement_);
 	}
@@ -166,12 +212,20 @@ int Session::commit(bool all)
 	} else if (!xid_.empty()) {
 		code = iolane_store_commit_prepared(store, xid_.data(), xid_.size(), durability());
 	} else if (transaction_) {
+		code = lead_to_filled();
+		/* The server rolls it back. */
+		if (code)
+			return error_of(code, thd_);
 		iolane_transaction *transaction = transaction_;
 
 		transaction_ = nullptr;
 		code = iolane_transaction_commit(transaction, durability());
 	}
 	xid_.clear();
+	/* Whether one that failed is committed shows when the store is opened again. */
+	if (code)
+		filled_.clear();
+	end_filled(true);
 	return code ? error_of(code, thd_) : 0;
 }
 
@@ -191,6 +245,7 @@ int Session::rollback(bool all)
 	transaction_ = nullptr;
 	if (!code)
 		code = iolane_transaction_rollback(transaction);
+	end_filled(false);
 	return code ? error_of(code, thd_) : 0;
 }
 
@@ -203,13 +258,16 @@ int Session::prepare(bool all)
 	in_statement_ = false;
 	if (!transaction_)
 		return 0;
+	int code = lead_to_filled();
+
+	if (code)
+		return error_of(code, thd_);
 	thd_get_xid(thd_, (MYSQL_XID *) &xid);
 	xid_ = name_of(&xid);
 	iolane_transaction *transaction = transaction_;
 
 	transaction_ = nullptr;
-	int code = iolane_transaction_prepare(transaction, xid_.data(), xid_.size(), durability());
-
+	code = iolane_transaction_prepare(transaction, xid_.data(), xid_.size(), durability());
 	if (code)
 		xid_.clear();
 	return code ? error_of(code, thd_) : 0;
@@ -235,6 +293,7 @@ int Session::rollback_to(uint64_t savepoint)
 {
 	int code = iolane_transaction_rollback_to(transaction_, savepoint);
 
+	discard_filled_since(savepoint);
 	return code ? error_of(code, thd_) : 0;
 }
 
@@ -343,8 +402,12 @@ static int decide(int code)
 static int commit_by_xid(handlerton *, XID *xid)
 {
 	std::string name = name_of(xid);
+	int code = iolane_store_commit_prepared(store, name.data(), name.size(), IOLANE_SYNCED);
 
-	return decide(iolane_store_commit_prepared(store, name.data(), name.size(), IOLANE_SYNCED));
+	/* One of before the server was started may have led to a table that it filled. */
+	if (!code && !dictionary.is_settled())
+		code = dictionary.reload();
+	return decide(code);
 }
 
 static int rollback_by_xid(handlerton *, XID *xid)
@@ -368,8 +431,19 @@ static bool flush_logs(handlerton *)
 	return iolane_store_sync(store) != 0;
 }
 
+/* Nobody decides about transactions of before any more. */
+static int signal_ddl_recovery_done(handlerton *)
+{
+	if (!dictionary.settle())
+		return 0;
+	log_failure("tables that nothing leads to cannot be dropped");
+	return 1;
+}
+
 void set_up_transactions(handlerton *hton)
 {
+	hton->signal_ddl_recovery_done = signal_ddl_recovery_done;
+	hton->kill_query = kill_query;
 	hton->savepoint_offset = sizeof(uint64_t);
 	hton->close_connection = close_connection;
 	hton->commit = commit;

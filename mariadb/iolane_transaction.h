@@ -5,9 +5,11 @@
 #ifndef IOLANE_TRANSACTION_H
 #define IOLANE_TRANSACTION_H
 
+#include "iolane_dictionary.h"
 #include "iolane_engine.h"
 
 #include <set>
+#include <vector>
 
 namespace iolane {
 
@@ -16,7 +18,7 @@ public:
 	/* That of a connection, made if need be; nullptr where memory is short. */
 	static Session *of(THD *thd);
 
-	explicit Session(THD *thd) : thd_(thd) {}
+	explicit Session(THD *thd);
 	~Session();
 
 	/*
@@ -33,6 +35,18 @@ public:
 	int check_age(uint64_t table) const;
 
 	void note_made(uint64_t table) { made_.insert(table); }
+
+	/* The statement has filled a table, which takes another one's place in the end. */
+	void note_filled(const std::string &path, uint64_t old_table, uint64_t new_table);
+
+	/* The table that is to be used for one: that which was filled, if there is one. */
+	uint64_t table_of(uint64_t table) const
+	{
+		for (const Filled &each : filled_)
+			if (each.old_table == table)
+				return each.new_table;
+		return table;
+	}
 
 	iolane_transaction *transaction() { return transaction_; }
 
@@ -51,6 +65,9 @@ private:
 	int start();
 	int end_statement(bool undo);
 	int durability() const;
+	int lead_to_filled();
+	void end_filled(bool is_committed);
+	void discard_filled_since(uint64_t savepoint);
 
 	THD *thd_;
 	iolane_transaction *transaction_ = nullptr;
@@ -60,6 +77,9 @@ private:
 	uint64_t first_new_table_ = 0;
 	bool has_one_view_ = false;
 	std::set<uint64_t> made_;
+	std::vector<Filled> filled_;
+	/* For the store: whose its transactions are. */
+	const uint64_t owner_;
 	/* Of a prepared one. */
 	std::string xid_;
 	bool is_ordered_ = false;

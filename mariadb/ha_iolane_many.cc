@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The handler: rows of many ranges, in no order (MRR). The store reads together what is
+ * not in memory: a join by BKA waits for a few rounds of the disk, and not for one row
+ * after the other.
+ */
+#include "ha_iolane.h"
+#include "iolane_key.h"
+
+
+using namespace iolane;
+
+/* Ranges that are handed over to the store at a time. */
+static const size_t RANGES_AT_ONCE = 1024;
+
+/* For a join that has collected keys. */
+ha_rows ha_iolane::multi_range_read_info(uint key, uint ranges, uint rows, uint parts,
+					 uint *buffer_bytes, uint *flags, Cost_estimate *cost)
+{
+	bool is_usual = (*flags & (HA_MRR_SORTED | HA_MRR_INDEX_ONLY)) || ranges < 2;
+	ha_rows found = handler::multi_range_read_info(key, ranges, rows, parts, buffer_bytes, flags,
+						       cost);
+
+	if (!is_usual)
+		*flags &= ~HA_MRR_USE_DEFAULT_IMPL;
+	return found;
+}
+
+int ha_iolane::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count,
+				     uint flags, HANDLER_BUFFER *buffer)
+{
+	close_many();
+	/* Rows are locked one after the other. */
+	reads_many_ = !(flags & (HA_MRR_USE_DEFAULT_IMPL | HA_MRR_SORTED)) &&
+		      lock_ == IOLANE_LOCK_NONE;
+	return handler::multi_range_read_init(ranges, parameter, count, flags, buffer);
+}
+
+void ha_iolane::close_many()
+{
+	iolane_many_free(many_);
+	many_ = nullptr;
+}
+
+/* Takes some more ranges of the server. */
+int ha_iolane::open_many()
+{
+	std::vector<std::string> keys;
+	std::vector<iolane_value> values;
+	std::vector<iolane_range> ranges;
+	std::string index = "k" + std::to_string(active_index);
+	KEY_MULTI_RANGE range;
+	iolane_transaction *it = transaction();
+
+	if (!it)
+		return HA_ERR_INTERNAL_ERROR;
+	ranges_.clear();
+	while (ranges_.size() < RANGES_AT_ONCE && !mrr_funcs.next(mrr_iter, &range)) {
+		const key_range &from = range.start_key, &to = range.end_key;
+		std::string lower, upper;
+
+		if (from.keypart_map) {
+			lower = search_key(active_index, from.key, from.keypart_map);
+			if (from.flag == HA_READ_AFTER_KEY)
+				lower = end_of_prefix(lower);
+			/* Nothing is behind it. */
+			if (lower.empty())
+				continue;
+		}
+		if (to.keypart_map) {
+			upper = search_key(active_index, to.key, to.keypart_map);
+			if (to.flag != HA_READ_BEFORE_KEY)
+				upper = end_of_prefix(upper);
+		}
+		keys.push_back(lower);
+		keys.push_back(upper);
+		ranges_.push_back(range.ptr);
+	}
+	if (ranges_.empty())
+		return HA_ERR_END_OF_FILE;
+	for (const std::string &key : keys)
+		values.push_back(blob(key));
+	for (size_t i = 0; i < ranges_.size(); i++) {
+		iolane_range bounds = {};
+
+		/* A bound without bytes is none. */
+		if (!is_primary(active_index))
+			bounds.index = index.c_str();
+		bounds.lower = &values[2 * i];
+		bounds.lower_count = 1;
+		bounds.lower_bound = keys[2 * i].empty() ? IOLANE_UNBOUNDED : IOLANE_INCLUDED;
+		bounds.upper = &values[2 * i + 1];
+		bounds.upper_count = 1;
+		bounds.upper_bound = keys[2 * i + 1].empty() ? IOLANE_UNBOUNDED : IOLANE_EXCLUDED;
+		ranges.push_back(bounds);
+	}
+	int code = on_table([&](const char *table) {
+		return iolane_many_open(it, table, ranges.data(), ranges.size(), &many_);
+	});
+
+	return code ? fail(code) : 0;
+}
+
+int ha_iolane::multi_range_read_next(range_id_t *range)
+{
+	if (!reads_many_)
+		return handler::multi_range_read_next(range);
+	for (;;) {
+		int error = many_ ? 0 : open_many();
+		size_t number;
+
+		if (error)
+			return error;
+		int code = iolane_many_next(many_, transaction(), row_.get(), &number);
+
+		if (code < 0)
+			return fail(code);
+		if (code == 0) {
+			close_many();
+			continue;
+		}
+		*range = ranges_[number];
+		if (mrr_funcs.skip_record && mrr_funcs.skip_record(mrr_iter, *range, nullptr))
+			continue;
+		return take(table->record[0]);
+	}
+}
+
+int ha_iolane::multi_range_read_explain_info(uint flags, char *text, size_t bytes)
+{
+	static const char NAME[] = "Rows read together";
+
+	if (flags & HA_MRR_USE_DEFAULT_IMPL)
+		return 0;
+	size_t length = std::min(bytes, sizeof(NAME) - 1);
+
+	memcpy(text, NAME, length);
+	return (int) length;
+}
