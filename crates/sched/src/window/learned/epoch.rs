@@ -25,6 +25,9 @@ pub(super) const GAP_KEEP: f64 = 0.8;
 pub(super) const PACED_NS_MIN: u64 = 300_000_000;
 /// And no longer, however slow the device is.
 const NS_MAX: u64 = 2_000_000_000;
+/// Of `n` completions at random the longest gap is ln(n) times the mean one: a device with
+/// one of so many times that stalls.
+const STALLS: f64 = 3.0;
 /// The length of that queue is a moving average, over so many transfers.
 const BACKLOG_PART: f64 = 1.0 / 16.0;
 const BACKLOG_FIRST: u32 = 16;
@@ -73,6 +76,14 @@ pub(super) struct Seen {
     pub gap_ns: f64,
     pub transfers: f64,
     pub bytes: f64,
+}
+
+impl Seen {
+    /// Whether the device stops now and then, as a volume does whose budget is used up.
+    pub(super) fn stalls(&self) -> bool {
+        let mean_ns = self.elapsed_ns / self.transfers.max(1.0);
+        self.gap_ns > STALLS * mean_ns * self.transfers.max(std::f64::consts::E).ln()
+    }
 }
 
 /// How much an epoch has to see.

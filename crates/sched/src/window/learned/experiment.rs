@@ -3,7 +3,7 @@
 //! One setting is in force, the *champion*. Now and then another one, the
 //! *challenger*, one [`Step`] away, is in force for an [epoch](super::epoch), and
 //! compared with the champion's epochs before and after: so a slow drift of the
-//! device cancels. The challenger takes over if the comparisons say by the
+//! device cancels (a pace with the one before only). The challenger takes over if the comparisons say by the
 //! [goal](Goal) that it is better. A step that has failed is tried
 //! again after four times as many epochs as the last time, and what its comparisons
 //! showed counts a half then. It begins with half as many transfers as are waited
@@ -223,6 +223,8 @@ pub(super) struct Experiment {
     /// What there was before the pace, and in how many epochs running that was better.
     unpaced: Option<Seen>,
     paced_worse: u32,
+    /// The device stopped now and then in the last epoch.
+    stalls: bool,
 }
 
 impl Experiment {
@@ -250,6 +252,7 @@ impl Experiment {
             usual: None,
             unpaced: None,
             paced_worse: 0,
+            stalls: false,
         }
     }
 
@@ -303,6 +306,7 @@ impl Experiment {
             return;
         }
         self.epochs += 1;
+        self.stalls = seen.stalls();
         if self.is_pace_worse(&seen) {
             self.end_pace();
             return;
@@ -346,7 +350,14 @@ impl Experiment {
         {
             let after = self.goal.gain(&seen, &tried);
             let gain = before.map_or(after, |before| {
-                (self.goal.gain(&before, &tried) + after) / 2.0
+                let gain = self.goal.gain(&before, &tried);
+                // A pace that is too fast leaves the volume more than it can do, and it is
+                // the champion that waits for that.
+                if trial.step.is_of_pace() {
+                    gain
+                } else {
+                    (gain + after) / 2.0
+                }
             });
             trial.add(gain);
             self.decide(None);
@@ -457,8 +468,11 @@ impl Experiment {
             let due = self.plans[step as usize].due;
             (can && due <= self.epochs).then_some((due, step, setting))
         });
-        // The first of those that have waited longest.
-        if let Some((_, step, setting)) = possible.min_by_key(|&(due, ..)| due) {
+        // Of those that have waited longest the first, or what helps a device that stalls
+        // without a flush.
+        let is_first = |step| step == Step::Pace && self.stalls && !can.save;
+        let rank = |&(due, step, _): &(u64, Step, Setting)| (due, !is_first(step));
+        if let Some((_, step, setting)) = possible.min_by_key(rank) {
             let evidence = self.plans[step as usize].evidence.aged();
             self.trial = Some(Trial::new(step, setting, evidence));
             let paced_ns = PACED_NS_MIN as f64;

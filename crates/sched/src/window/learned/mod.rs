@@ -120,6 +120,13 @@ impl Learned {
                 self.left = Some((self.now_ns, self.epoch.take()));
             }
             self.keep_pace();
+        } else if self
+            .left
+            .is_some_and(|(left_ns, _)| self.now_ns - left_ns > PAUSE_NS_MAX)
+        {
+            self.left = None;
+            self.shared.interrupt();
+            self.keep_pace();
         }
         self.now_ns
     }
@@ -175,9 +182,11 @@ impl Learned {
         }
     }
 
-    /// Makes the pace what the setting says.
+    /// Makes the pace what the setting says. It holds also in a short pause of the foreground,
+    /// which would find the budget used up when it returns.
     fn keep_pace(&mut self) {
-        match self.setting().pace_factor() {
+        let holds = self.was_active || self.left.is_some();
+        match self.shared.setting().pace_factor().filter(|_| holds) {
             None => self.pace = None,
             Some(factor) => {
                 if self.pace.is_none() {
@@ -285,6 +294,9 @@ impl Learned {
             self.rate.add(now_ns, f64::from(sample.bytes));
         } else {
             self.rate.pause();
+        }
+        if !self.was_active && self.pace.is_some() {
+            return;
         }
         self.end_epoch(now_ns, flight);
         let Some(epoch) = &mut self.epoch else {
