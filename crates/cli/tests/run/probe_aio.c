@@ -372,7 +372,7 @@ static void *keep_asking(void *number)
 /* Writes on and on, which nobody takes for a scan, and leaves the disk time for others. */
 static void *write_on(void *unused)
 {
-	int fd = open_file("written");
+	int fd = open_direct("written");
 	char *page = pages(1);
 
 	(void)unused;
@@ -389,7 +389,7 @@ static void *write_on(void *unused)
 static void waited(void)
 {
 	enum { PASSES = 4 };
-	int fd = open_file("waited"), wrong = 0;
+	int fd = open_direct("waited"), wrong = 0;
 	char *memory = pages(2 * PAGES);
 	aio_context_t context = context_of(PAGES);
 	struct iocb blocks[PAGES], *list[PAGES];
@@ -398,7 +398,7 @@ static void waited(void)
 
 	if (pwrite(fd, memory, 2 * PAGES * PAGE, 0) != 2 * PAGES * PAGE)
 		die("pwrite");
-	quiet = 1;
+	foreground_over = 1;
 	if (pthread_create(&writer, NULL, write_on, NULL))
 		die("pthread_create");
 	for (int pass = 0; pass < PASSES; pass++) {
