@@ -150,6 +150,9 @@ private:
 
 	/* Scans. */
 	std::string search_key(uint key, const uchar *value, key_part_map parts);
+	std::string first_key(uint key, const key_range &from);
+	std::string end_key(uint key, const key_range &to);
+	int check_readable();
 	void bound_by_end_of_range(Range *range);
 	int open_cursor(uint key, const Range &range);
 	void close_cursor();
@@ -160,6 +163,7 @@ private:
 
 	/* Rows of many ranges. */
 	int open_many();
+	int next_of_many(range_id_t *range);
 	void close_many();
 
 	/* Changes. */
@@ -205,6 +209,8 @@ private:
 	/* The row that came last, by its primary key. */
 	std::string current_;
 
+	/* A join collects keys, and does not look at errors. */
+	bool is_for_join_ = false;
 	/* Rows of many ranges, which are read together: what the server calls these ranges. */
 	bool reads_many_ = false;
 	iolane_many *many_ = nullptr;

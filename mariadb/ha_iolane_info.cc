@@ -77,26 +77,13 @@ ha_rows ha_iolane::records_in_range(uint key, const key_range *from, const key_r
 
 	if (!is_primary(key))
 		range.index = index.c_str();
-	if (from) {
-		lower = search_key(key, from->key, from->keypart_map);
-		if (from->flag == HA_READ_AFTER_KEY)
-			lower = end_of_prefix(lower);
-		lower_value = blob(lower);
-		range.lower = &lower_value;
-		range.lower_count = 1;
-		range.lower_bound = IOLANE_INCLUDED;
-	}
-	if (to) {
-		upper = search_key(key, to->key, to->keypart_map);
-		if (to->flag != HA_READ_BEFORE_KEY)
-			upper = end_of_prefix(upper);
-		if (!upper.empty()) {
-			upper_value = blob(upper);
-			range.upper = &upper_value;
-			range.upper_count = 1;
-			range.upper_bound = IOLANE_EXCLUDED;
-		}
-	}
+	if (from)
+		lower = first_key(key, *from);
+	if (to)
+		upper = end_key(key, *to);
+	lower_value = blob(lower);
+	upper_value = blob(upper);
+	set_bounds(&range, &lower_value, &upper_value);
 	if (from && to && !upper.empty() && lower > upper)
 		return 1;
 	int code = on_table([&](const char *table) {

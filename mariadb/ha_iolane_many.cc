@@ -5,8 +5,6 @@
  * after the other.
  */
 #include "ha_iolane.h"
-#include "iolane_key.h"
-
 
 using namespace iolane;
 
@@ -30,9 +28,9 @@ int ha_iolane::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint
 				     uint flags, HANDLER_BUFFER *buffer)
 {
 	close_many();
+	is_for_join_ = !(flags & HA_MRR_USE_DEFAULT_IMPL);
 	/* Rows are locked one after the other. */
-	reads_many_ = !(flags & (HA_MRR_USE_DEFAULT_IMPL | HA_MRR_SORTED)) &&
-		      lock_ == IOLANE_LOCK_NONE;
+	reads_many_ = is_for_join_ && !(flags & HA_MRR_SORTED) && lock_ == IOLANE_LOCK_NONE;
 	return handler::multi_range_read_init(ranges, parameter, count, flags, buffer);
 }
 
@@ -50,28 +48,23 @@ int ha_iolane::open_many()
 	std::vector<iolane_range> ranges;
 	std::string index = "k" + std::to_string(active_index);
 	KEY_MULTI_RANGE range;
-	iolane_transaction *it = transaction();
+	int error = check_readable();
 
-	if (!it)
-		return HA_ERR_INTERNAL_ERROR;
+	if (error)
+		return error;
 	ranges_.clear();
 	while (ranges_.size() < RANGES_AT_ONCE && !mrr_funcs.next(mrr_iter, &range)) {
 		const key_range &from = range.start_key, &to = range.end_key;
 		std::string lower, upper;
 
 		if (from.keypart_map) {
-			lower = search_key(active_index, from.key, from.keypart_map);
-			if (from.flag == HA_READ_AFTER_KEY)
-				lower = end_of_prefix(lower);
+			lower = first_key(active_index, from);
 			/* Nothing is behind it. */
 			if (lower.empty())
 				continue;
 		}
-		if (to.keypart_map) {
-			upper = search_key(active_index, to.key, to.keypart_map);
-			if (to.flag != HA_READ_BEFORE_KEY)
-				upper = end_of_prefix(upper);
-		}
+		if (to.keypart_map)
+			upper = end_key(active_index, to);
 		keys.push_back(lower);
 		keys.push_back(upper);
 		ranges_.push_back(range.ptr);
@@ -83,19 +76,13 @@ int ha_iolane::open_many()
 	for (size_t i = 0; i < ranges_.size(); i++) {
 		iolane_range bounds = {};
 
-		/* A bound without bytes is none. */
 		if (!is_primary(active_index))
 			bounds.index = index.c_str();
-		bounds.lower = &values[2 * i];
-		bounds.lower_count = 1;
-		bounds.lower_bound = keys[2 * i].empty() ? IOLANE_UNBOUNDED : IOLANE_INCLUDED;
-		bounds.upper = &values[2 * i + 1];
-		bounds.upper_count = 1;
-		bounds.upper_bound = keys[2 * i + 1].empty() ? IOLANE_UNBOUNDED : IOLANE_EXCLUDED;
+		set_bounds(&bounds, &values[2 * i], &values[2 * i + 1]);
 		ranges.push_back(bounds);
 	}
 	int code = on_table([&](const char *table) {
-		return iolane_many_open(it, table, ranges.data(), ranges.size(), &many_);
+		return iolane_many_open(transaction(), table, ranges.data(), ranges.size(), &many_);
 	});
 
 	return code ? fail(code) : 0;
@@ -103,8 +90,16 @@ int ha_iolane::open_many()
 
 int ha_iolane::multi_range_read_next(range_id_t *range)
 {
-	if (!reads_many_)
-		return handler::multi_range_read_next(range);
+	int error = reads_many_ ? next_of_many(range) : handler::multi_range_read_next(range);
+
+	/* A join takes any error for the end of the rows: it is to fail all the same. */
+	if (is_for_join_ && error && error != HA_ERR_END_OF_FILE)
+		print_error(error, MYF(0));
+	return error;
+}
+
+int ha_iolane::next_of_many(range_id_t *range)
+{
 	for (;;) {
 		int error = many_ ? 0 : open_many();
 		size_t number;

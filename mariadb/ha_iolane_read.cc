@@ -21,6 +21,14 @@ void ha_iolane::close_cursor()
 	is_old_ = false;
 }
 
+/* Whether there is a transaction, and its view sees into the table. */
+int ha_iolane::check_readable()
+{
+	if (!transaction())
+		return HA_ERR_INTERNAL_ERROR;
+	return session_->check_age(share_->place->since);
+}
+
 int ha_iolane::open_cursor(uint key, const Range &range)
 {
 	iolane_range bounds = {};
@@ -44,16 +52,12 @@ int ha_iolane::open_cursor(uint key, const Range &range)
 	bounds.lock = lock_;
 	bounds.when_locked = when_locked_;
 	backward_ = range.backward;
-	iolane_transaction *it = transaction();
-
-	if (!it)
-		return HA_ERR_INTERNAL_ERROR;
-	int error = session_->check_age(share_->place->since);
+	int error = check_readable();
 
 	if (error)
 		return error;
 	int code = on_table([&](const char *table) {
-		return iolane_cursor_open(it, table, &bounds, &cursor_);
+		return iolane_cursor_open(transaction(), table, &bounds, &cursor_);
 	});
 
 	return code ? fail(code) : 0;
@@ -108,16 +112,13 @@ int ha_iolane::rnd_next(uchar *record)
 int ha_iolane::get(uchar *record, const std::string &key)
 {
 	iolane_value value = blob(key);
-	iolane_transaction *it = transaction();
-
-	if (!it)
-		return HA_ERR_INTERNAL_ERROR;
-	int error = session_->check_age(share_->place->since);
+	int error = check_readable();
 
 	if (error)
 		return error;
 	int code = on_table([&](const char *table) {
-		return iolane_transaction_get(it, table, &value, 1, lock_, when_locked_, row_.get());
+		return iolane_transaction_get(transaction(), table, &value, 1, lock_, when_locked_,
+					      row_.get());
 	});
 
 	if (code < 0)
@@ -183,6 +184,22 @@ std::string ha_iolane::search_key(uint key, const uchar *value, key_part_map par
 	restore_key(table, info, count, value, scratch_.data());
 	encode_key(table, info, count, scratch_.data(), &bytes, &has_null);
 	return bytes;
+}
+
+/* Where a range of the server begins; without bytes everything is behind it, or nothing. */
+std::string ha_iolane::first_key(uint key, const key_range &from)
+{
+	std::string bytes = search_key(key, from.key, from.keypart_map);
+
+	return from.flag == HA_READ_AFTER_KEY ? end_of_prefix(bytes) : bytes;
+}
+
+/* Behind where it ends; without bytes it has no end. */
+std::string ha_iolane::end_key(uint key, const key_range &to)
+{
+	std::string bytes = search_key(key, to.key, to.keypart_map);
+
+	return to.flag == HA_READ_BEFORE_KEY ? bytes : end_of_prefix(bytes);
 }
 
 /* A range need not be read beyond the end that the server has told. */
@@ -395,7 +412,7 @@ int ha_iolane::reset()
 	give_up_fill();
 	handles_duplicates_ = false;
 	close_many();
-	reads_many_ = false;
+	is_for_join_ = reads_many_ = false;
 	close_cursor();
 	return 0;
 }

@@ -69,6 +69,17 @@ inline iolane_value blob(const std::string &bytes)
 	return blob(bytes.data(), bytes.size());
 }
 
+/* From a key on, and up to another one; a bound without bytes is none. */
+inline void set_bounds(iolane_range *range, const iolane_value *lower, const iolane_value *upper)
+{
+	range->lower = lower;
+	range->lower_count = 1;
+	range->lower_bound = lower->length ? IOLANE_INCLUDED : IOLANE_UNBOUNDED;
+	range->upper = upper;
+	range->upper_count = 1;
+	range->upper_bound = upper->length ? IOLANE_EXCLUDED : IOLANE_UNBOUNDED;
+}
+
 inline iolane_value integer(int64_t number)
 {
 	iolane_value value = {};
