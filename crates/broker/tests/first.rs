@@ -1,13 +1,13 @@
 //! The first request of a disk.
 
-use std::fs;
-use std::time::{Duration, Instant};
+mod common;
 
+use std::time::Instant;
+
+use common::{WAIT_MAX, a_disk};
 use iolane_broker::{Broker, Rules};
 use iolane_protocol::sys::introduce;
 use iolane_protocol::{Address, DeviceState, GATE_ALL};
-
-const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Nothing competes on a disk that has just become known: as soon as a process learns
 /// that it is scheduled, its request goes without asking.
@@ -32,12 +32,4 @@ fn it_need_not_ask() {
     }
     assert_eq!(entry.state(), DeviceState::Scheduled);
     assert_eq!(entry.gate(), GATE_ALL);
-}
-
-/// The number of a block device.
-fn a_disk() -> Option<u64> {
-    let entry = fs::read_dir("/sys/dev/block").ok()?.flatten().next()?;
-    let name = entry.file_name().into_string().ok()?;
-    let (major, minor) = name.split_once(':')?;
-    Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }

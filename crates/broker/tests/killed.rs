@@ -4,19 +4,17 @@
 //! The process that is killed is this program again: it walks a request up to a step
 //! and says so; then it waits for its end.
 
-use std::fs;
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
+use common::{WAIT_MAX, a_disk, wait_until};
 use iolane_broker::{Broker, Rules};
 use iolane_protocol::sys::{clock, introduce};
-use iolane_protocol::{
-    Address, Asked, CellState, DeviceState, KIND_WRITE, Memory, UNRULED, cell_of,
-};
+use iolane_protocol::{Address, Asked, CellState, KIND_WRITE, Memory, UNRULED, cell_of};
 
 const STEP: &str = "IOLANE_TEST_STEP";
-const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Steps of a request, in order.
 const STEPS: [&str; 9] = [
@@ -100,32 +98,8 @@ fn asked(device: u8) -> Asked {
 /// Comes to the broker, and makes sure that the disk of the working directory is known.
 fn come() -> (&'static Memory, usize, u8) {
     let value = std::env::var(iolane_protocol::ENVIRONMENT).unwrap();
-    let address = Address::parse(value.as_bytes()).unwrap();
-    let (welcome, memory) = introduce::introduce_and_map(&address).unwrap();
-    let entry = &memory.devices[0];
-    entry.take(a_disk().unwrap());
-    memory.header.ring(true);
-    wait_until(|| entry.state() != DeviceState::Asked);
-    (memory, welcome.client as usize, 0)
-}
-
-/// The number of some block device.
-fn a_disk() -> Option<u64> {
-    let disks = fs::read_dir("/sys/block").ok()?.flatten();
-    let numbers = disks.filter_map(|disk| {
-        let text = fs::read_to_string(disk.path().join("dev")).ok()?;
-        let (major, minor) = text.trim().split_once(':')?;
-        Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
-    });
-    numbers.min()
-}
-
-fn wait_until(is_so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < WAIT_MAX, "it does not come to that");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let (memory, client, _) = common::come(&value, a_disk().unwrap());
+    (memory, client, 0)
 }
 
 fn start_walker(broker: &Broker, step: &str) -> Child {

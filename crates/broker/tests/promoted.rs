@@ -1,15 +1,14 @@
 //! Requests that wait for leave, and for which somebody more urgent then waits.
 
-use std::fs;
+mod common;
+
 use std::time::{Duration, Instant};
 
+use common::{WAIT_MAX, a_disk, wait_until};
 use iolane_broker::{Broker, Report, Rules};
-use iolane_protocol::sys::{clock, introduce};
-use iolane_protocol::{
-    Address, Asked, Cell, CellState, DeviceState, KIND_READ, Memory, UNRULED, cell_of,
-};
+use iolane_protocol::sys::clock;
+use iolane_protocol::{Asked, Cell, CellState, DeviceState, KIND_READ, Memory, UNRULED, cell_of};
 
-const WAIT_MAX: Duration = Duration::from_secs(60);
 /// What is looked at does not change any more.
 const SETTLED: Duration = Duration::from_millis(100);
 /// More than a window lets go at first.
@@ -31,18 +30,14 @@ fn process() -> Option<Process> {
     let disk = a_disk()?;
     let broker = Broker::start(&Rules::parse("").unwrap(), false).unwrap();
     let (_, value) = broker.environment();
-    let address = Address::parse(value.as_bytes()).unwrap();
-    let (welcome, memory) = introduce::introduce_and_map(&address).unwrap();
+    let (memory, client, is_first) = common::come(&value, disk);
+    assert!(is_first);
     let process = Process {
         broker,
         memory,
-        client: welcome.client as usize,
+        client,
     };
-    let entry = &memory.devices[0];
-    assert!(entry.take(disk));
-    memory.header.ring(true);
-    wait_until(|| entry.state() != DeviceState::Asked);
-    if entry.state() == DeviceState::Passed {
+    if memory.devices[0].state() == DeviceState::Passed {
         return None;
     }
     // A query is under way: the window keeps others back.
@@ -122,24 +117,6 @@ impl Process {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.broker.finish().unwrap()
-    }
-}
-
-fn a_disk() -> Option<u64> {
-    let disks = fs::read_dir("/sys/block").ok()?.flatten();
-    let numbers = disks.filter_map(|disk| {
-        let text = fs::read_to_string(disk.path().join("dev")).ok()?;
-        let (major, minor) = text.trim().split_once(':')?;
-        Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
-    });
-    numbers.min()
-}
-
-fn wait_until(is_so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < WAIT_MAX, "it does not come to that");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
