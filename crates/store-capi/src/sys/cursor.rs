@@ -1,6 +1,8 @@
 //! Ranges of rows.
 
-use super::pointers::{give, object, object_mut, optional_text, put, slice, take, text, values};
+use super::pointers::{
+    give, may_change_threads, object, object_mut, optional_text, put, slice, take, text, values,
+};
 use super::row::{iolane_row, iolane_value};
 use super::store::iolane_store;
 use super::transaction::{iolane_transaction, lock};
@@ -57,7 +59,6 @@ pub struct iolane_cursor {
     _store: Arc<Store>,
 }
 
-const fn may_change_threads<T: Send>() {}
 const _: () = may_change_threads::<iolane_cursor>();
 
 type Bounds = (Bound<Vec<Value>>, Bound<Vec<Value>>);

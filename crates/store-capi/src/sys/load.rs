@@ -1,6 +1,6 @@
 //! Tables that a transaction makes and fills.
 
-use super::pointers::{give, object, object_mut, take, text, values};
+use super::pointers::{give, may_change_threads, object, object_mut, take, text, values};
 use super::row::{iolane_row, iolane_value};
 use super::store::schema_of;
 use super::transaction::iolane_transaction;
@@ -16,7 +16,6 @@ pub struct iolane_load {
     store: Arc<Store>,
 }
 
-const fn may_change_threads<T: Send>() {}
 const _: () = may_change_threads::<iolane_load>();
 
 /// # Errors

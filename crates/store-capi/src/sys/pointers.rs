@@ -5,6 +5,10 @@ use crate::failure::Failure;
 use std::ffi::{CStr, c_char, c_void};
 use store::data::Value;
 
+/// Of an object for one thread at a time: programs that have one for each connection serve it
+/// by any thread.
+pub(super) const fn may_change_threads<T: Send>() {}
+
 /// The object behind a pointer from C.
 ///
 /// # Safety

@@ -1,7 +1,9 @@
 //! Transactions, and rows by their keys.
 
 use super::options::durability;
-use super::pointers::{bytes, give, object, object_mut, put, take, text, values};
+use super::pointers::{
+    bytes, give, may_change_threads, object, object_mut, put, take, text, values,
+};
 use super::row::{iolane_row, iolane_value};
 use super::store::iolane_store;
 use crate::failure::{Failure, done, guarded};
@@ -56,8 +58,6 @@ pub struct iolane_transaction {
     pub(super) store: Arc<Store>,
 }
 
-/// Programs that have a transaction per connection serve it by any thread.
-const fn may_change_threads<T: Send>() {}
 const _: () = may_change_threads::<iolane_transaction>();
 
 fn isolation(number: i32) -> Result<Isolation, Failure> {
