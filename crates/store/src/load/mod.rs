@@ -127,13 +127,13 @@ impl<'s, B: Backing> Loader<'s, B> {
         trx: u64,
         expected: Expected,
     ) -> Loader<'s, B> {
-        let sorter = |id: u64| Sorter::new(&system.backing, format!("sorted-{}-{id}", table.id));
+        let entries = table.indexes.iter();
         Loader {
             system,
             trx,
             expected,
-            stage: Stage::Probing(sorter(table.id)),
-            entries: table.indexes.iter().map(|index| sorter(index.id)).collect(),
+            stage: Stage::Probing(sorter(system, table, table.id)),
+            entries: entries.map(|it| sorter(system, table, it.id)).collect(),
             unmeasured: 0,
             key: Vec::new(),
             value: Vec::new(),
@@ -229,8 +229,7 @@ impl<'s, B: Backing> Loader<'s, B> {
                     unreachable!("it was just looked at");
                 };
                 loader.finish()?;
-                let name = format!("sorted-{}-{}", table.id, table.id);
-                let mut sorter = Sorter::new(&self.system.backing, name);
+                let mut sorter = sorter(self.system, table, table.id);
                 sorter.push(&self.key, &self.value);
                 self.stage = Stage::Behind(sorter);
             }
@@ -413,6 +412,11 @@ impl<'s, B: Backing> Loader<'s, B> {
         };
         self.system.row(table, key, &version).map(Some)
     }
+}
+
+/// For the rows of a table, or the entries of an index.
+fn sorter<'s, B: Backing>(system: &'s System<B>, table: &Table, id: u64) -> Sorter<'s, B> {
+    Sorter::new(&system.backing, format!("sorted-{}-{id}", table.id))
 }
 
 fn said(table: &Table, error: SortError) -> Error {

@@ -47,6 +47,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
     /// assert!(transaction.get("squares", &[999.into()])?.is_some());
     /// assert!(store.begin().get("squares", &[999.into()])?.is_none());
     /// transaction.commit()?;
+    /// # drop(load);
     /// # drop(store);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
