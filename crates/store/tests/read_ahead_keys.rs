@@ -54,7 +54,8 @@ fn rows_with_many_keys_are_read_together() {
 #[test]
 fn rows_of_many_ranges_are_read_together() {
     let rows = 20_000;
-    let rig = Rig::slow(512, 200).filled(rows, false);
+    // So slow that what this test does between two reads does not count, on a busy machine too.
+    let rig = Rig::slow(512, 1000).filled(rows, false);
     for io in [IoPolicy::AGGRESSIVE, NONE] {
         for index in [None, Some("by_other")] {
             let (store, device) = rig.open(io);
@@ -110,7 +111,7 @@ fn rows_of_many_ranges_are_read_together() {
             if io == NONE {
                 assert_eq!(store.stream_statistics(Role::Index).begun, 0);
             } else {
-                assert!(in_flight > 1.2, "{index:?}: {in_flight}");
+                assert!(in_flight > 2.0, "{index:?}: {in_flight}");
             }
         }
     }
