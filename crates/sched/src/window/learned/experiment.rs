@@ -3,12 +3,12 @@
 //! One setting is in force, the *champion*. Now and then another one, the
 //! *challenger*, one [`Step`] away, is in force for an [epoch](super::epoch), and
 //! compared with the champion's epochs before and after: so a slow drift of the
-//! device cancels (a pace with the one before only). The challenger takes over if the comparisons say by the
-//! [goal](Goal) that it is better. A step that has failed is tried
-//! again after four times as many epochs as the last time, and what its comparisons
-//! showed counts a half then. It begins with half as many transfers as are waited
-//! for. At the start one comparison is enough, and the champion need not come in
-//! between: like TCP's slow start.
+//! device cancels. (Another pace is compared with the epoch before alone.) The
+//! challenger takes over if the comparisons say by the [goal](Goal) that it is
+//! better. A step that has failed is tried again after four times as many epochs as
+//! the last time, and what its comparisons showed counts a half then. It begins with
+//! half as many transfers as are waited for. At the start one comparison is enough,
+//! and the champion need not come in between: like TCP's slow start.
 
 use super::epoch::{PACED_NS_MIN, Seen};
 use super::goal::Goal;

@@ -111,21 +111,21 @@ impl Learned {
     /// forward.
     fn latest(&mut self, now_ns: u64, in_flight: u32) -> u64 {
         self.now_ns = now_ns.max(self.now_ns);
-        let is_active = self.is_active();
-        if self.was_active != is_active {
-            self.was_active = is_active;
-            if is_active {
-                self.foreground_returns(in_flight);
-            } else {
-                self.left = Some((self.now_ns, self.epoch.take()));
-            }
-            self.keep_pace();
-        } else if self
-            .left
-            .is_some_and(|(left_ns, _)| self.now_ns - left_ns > PAUSE_NS_MAX)
-        {
+        let left = self.left.as_ref();
+        let is_over = left.is_some_and(|&(left_ns, _)| self.now_ns - left_ns > PAUSE_NS_MAX);
+        if is_over {
             self.left = None;
             self.shared.interrupt();
+        }
+        let is_active = self.is_active();
+        let is_turn = self.was_active != is_active;
+        self.was_active = is_active;
+        if is_turn && is_active {
+            self.foreground_returns(in_flight);
+        } else if is_turn {
+            self.left = Some((self.now_ns, self.epoch.take()));
+        }
+        if is_over || is_turn {
             self.keep_pace();
         }
         self.now_ns
@@ -136,14 +136,8 @@ impl Learned {
     fn foreground_returns(&mut self, in_flight: u32) {
         self.alone.interrupt();
         self.epoch = None;
-        let Some((left_ns, epoch)) = self.left.take() else {
-            return;
-        };
-        let paused_ns = self.now_ns - left_ns;
-        if paused_ns > PAUSE_NS_MAX {
-            self.shared.interrupt();
-        } else if let Some(mut epoch) = epoch {
-            epoch.skip(paused_ns, in_flight);
+        if let Some((left_ns, Some(mut epoch))) = self.left.take() {
+            epoch.skip(self.now_ns - left_ns, in_flight);
             self.epoch = Some(epoch);
         }
     }
