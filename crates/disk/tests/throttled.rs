@@ -188,3 +188,24 @@ fn scans_that_never_queue_leave_the_budget_to_queries() {
         assert!(share > 0.9, "{share} of the scans");
     }
 }
+
+/// A foreground at random pauses now and then. The lower levels keep to their pace
+/// meanwhile: what they would send in a moment is the budget that it finds used up when
+/// it comes again.
+#[test]
+fn a_foreground_that_pauses_finds_the_budget_as_it_left_it() {
+    for seed in 1..=3 {
+        let queries = open("queries", Level::Foreground, 1.0, 500.0);
+        let scans = Stream {
+            arrival: Arrival::Closed {
+                outstanding: 128,
+                think: Time::Exponential(0.0),
+            },
+            ..scan(1)
+        };
+        let lanes = run(vec![queries, scans], Policy::Lanes, seed);
+        let p99_ms = p99_ms(&lanes, 0);
+        println!("seed {seed}: p99 {p99_ms:.2} ms");
+        assert!(p99_ms < 10.0, "{p99_ms} ms");
+    }
+}
