@@ -82,9 +82,10 @@ pub struct LevelConfig {
     /// With `lanes`: while requests of this level are queued, at least this
     /// many transfers are in flight, whatever the window says and the levels
     /// above do; as soon as places come free, as far as `in_flight_max`
-    /// suffices for all levels, and unless a learned window keeps the device for what
-    /// somebody waits for. 0 lets it starve until its deadline passes;
-    /// then one may be in flight.
+    /// suffices for all levels, unless a learned window keeps the device for what
+    /// somebody waits for, and after the older requests of `Critical` and `Foreground`
+    /// that are queued. 0 lets it starve until its deadline passes; then one may be in
+    /// flight.
     pub min_active: u32,
 }
 

@@ -81,6 +81,32 @@ fn min_active_holds_when_the_foreground_takes_every_place() {
 }
 
 #[test]
+fn min_active_goes_after_the_older_requests_of_a_foreground_that_overflows() {
+    let mut config = one_by_one(Policy::Lanes, 2);
+    config.in_flight_max = 2;
+    let mut scheduler = Scheduler::new(config).unwrap();
+    let enqueue = |scheduler: &mut Scheduler, now_ns: u64, level| {
+        let page = read(now_ns * 8192, 4096, level);
+        scheduler.enqueue(now_ns, page).unwrap()
+    };
+    let first = [0, 1].map(|now_ns| enqueue(&mut scheduler, now_ns, Level::Foreground));
+    assert_eq!(dispatch(&mut scheduler, 1).len(), 2);
+    let older = [2, 3].map(|now_ns| enqueue(&mut scheduler, now_ns, Level::Foreground));
+    let low = enqueue(&mut scheduler, 4, Level::Background);
+    let newer = enqueue(&mut scheduler, 5, Level::Foreground);
+    let mut sent = Vec::new();
+    for (now_ns, id) in [(6, first[0]), (7, first[1]), (8, older[0]), (9, older[1])] {
+        scheduler.complete(now_ns, id, true);
+        sent.extend(
+            dispatch(&mut scheduler, now_ns)
+                .into_iter()
+                .map(|(id, _)| id),
+        );
+    }
+    assert_eq!(sent, [older[0], older[1], low, newer]);
+}
+
+#[test]
 fn without_min_active_a_level_goes_after_its_deadline() {
     let mut config = one_by_one(Policy::Lanes, 2);
     config.in_flight_max = 8;

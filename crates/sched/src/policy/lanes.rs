@@ -54,13 +54,27 @@ impl<R: Room> Waiting<'_, R> {
     }
 
     /// How many transfers `level` may have in flight beyond the window, up to
-    /// its `min_active`.
+    /// its `min_active`. Not one overtakes an older request that somebody waits for:
+    /// where the foreground alone is more than the device can do, large transfers of a
+    /// lower level, one after the other, would take most of it.
     fn missing(&self, level: Level) -> u32 {
-        if self.room.is_shut_out(level) {
+        if self.room.is_shut_out(level) || self.is_behind_foreground(level) {
             return 0;
         }
         let min_active = self.levels[level.index()].min_active;
         min_active.saturating_sub(self.room.active(level))
+    }
+
+    /// Whether a queued request that somebody waits for is older than the oldest of `level`.
+    fn is_behind_foreground(&self, level: Level) -> bool {
+        if level <= Level::Foreground {
+            return false;
+        }
+        let since_ns = |level| match self.oldest(level) {
+            NIL => u64::MAX,
+            slot => self.queue.slot(slot).enqueued_ns,
+        };
+        since_ns(Level::Critical).min(since_ns(Level::Foreground)) < since_ns(level)
     }
 
     /// Whether the device's last places are taken: each is kept for a waiting
@@ -99,7 +113,8 @@ impl Lanes {
     /// The next slot, or [`NIL`] if nothing may go now.
     ///
     /// A waiting level may go while the window has room for it and not all
-    /// places are reserved, or while it has fewer than `min_active` in flight.
+    /// places are reserved, or while it has fewer than `min_active` in flight and no
+    /// older request is queued that somebody waits for.
     /// The most urgent level that may go is served, by arrival or by position.
     /// Among the levels whose oldest request has passed its deadline and that
     /// may go, or have nothing in flight at all, the one of the earliest

@@ -415,6 +415,14 @@ impl Reference {
     }
 
     fn missing(&self, level: Level) -> u32 {
+        let since_ns = |level| {
+            let oldest = self.oldest(level);
+            oldest.map_or(u64::MAX, |at| self.known[at].enqueued_ns)
+        };
+        let urgent = [Level::Critical, Level::Foreground].map(since_ns);
+        if level > Level::Foreground && urgent.iter().any(|&ns| ns < since_ns(level)) {
+            return 0;
+        }
         let min_active = self.config.levels[level.index()].min_active;
         min_active.saturating_sub(self.active(level))
     }
