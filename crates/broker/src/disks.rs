@@ -4,7 +4,8 @@ use crate::course::{Course, Sample};
 use crate::statistics::Ended;
 use iolane_protocol::{Asked, GATE_ALL, GATE_NONE, GATE_URGENT, KIND_READ, KIND_SYNC};
 use iolane_sched::{
-    Batch, Config, Kind, Level, Objective, Policy, Request, RequestId, Scheduler, WindowState,
+    Batch, Config, EnqueueError, Kind, Level, Objective, Policy, Request, RequestId, Scheduler,
+    WindowState,
 };
 
 /// A disk with a scheduler.
@@ -19,8 +20,6 @@ pub struct Disk {
     batch: Batch,
     /// The latest time that the scheduler was told: it must not go back.
     now_ns: u64,
-    /// An urgent request started unasked and found no room: the next ones ask.
-    is_full: bool,
 }
 
 /// What a request becomes.
@@ -28,7 +27,9 @@ pub struct Disk {
 pub enum Taken {
     /// It waits.
     Queued(RequestId),
-    /// It goes without the scheduler's account.
+    /// It goes at once: as many of its level wait as may.
+    Crowded(RequestId),
+    /// It goes without the scheduler's account: the kernel has to refuse its range.
     Loose,
 }
 
@@ -47,20 +48,16 @@ impl Disk {
             cells: Vec::new(),
             batch: Batch::default(),
             now_ns: 0,
-            is_full: false,
         }
     }
 
-    /// A request went unasked at `then_ns`. `None`: the scheduler has no room for it
-    /// in its account.
+    /// A request went unasked at `then_ns`: it counts whether there was room for it or not.
+    /// `None`: the kernel has to refuse its range.
     pub fn started(&mut self, cell: usize, asked: &Asked, then_ns: u64) -> Option<RequestId> {
         let now_ns = self.advance(then_ns);
-        let id = self.scheduler.start(now_ns, request(asked));
-        match id {
-            Some(id) => self.remember(id, cell),
-            None => self.is_full |= u32::from(asked.level) < GATE_URGENT,
-        }
-        id
+        let id = self.scheduler.note_started(now_ns, request(asked)).ok()?;
+        self.remember(id, cell);
+        Some(id)
     }
 
     /// A request asks for leave.
@@ -71,7 +68,10 @@ impl Disk {
                 self.remember(id, cell);
                 Taken::Queued(id)
             }
-            // A full group, or a range that the kernel has to refuse.
+            Err(EnqueueError::GroupFull { .. }) => match self.started(cell, asked, now_ns) {
+                Some(id) => Taken::Crowded(id),
+                None => Taken::Loose,
+            },
             Err(_) => Taken::Loose,
         }
     }
@@ -80,7 +80,6 @@ impl Disk {
     pub fn ended(&mut self, id: RequestId, then_ns: u64, ok: bool) {
         let now_ns = self.advance(then_ns);
         self.scheduler.complete(now_ns, id, ok);
-        self.is_full = false;
     }
 
     /// A request that waited is not wanted any more.
@@ -121,9 +120,9 @@ impl Disk {
     pub fn gate(&self) -> u32 {
         let queued = self.scheduler.snapshot().queued;
         let urgent: u32 = queued[..GATE_URGENT as usize].iter().sum();
-        if urgent > 0 || self.is_full {
+        if urgent > 0 || !self.scheduler.has_room(Level::Foreground) {
             GATE_NONE
-        } else if self.scheduler.has_queued() {
+        } else if self.scheduler.has_queued() || !self.scheduler.has_room(Level::Background) {
             GATE_URGENT
         } else {
             GATE_ALL
@@ -175,5 +174,52 @@ fn request(asked: &Asked) -> Request {
         length: if is_sync { 0 } else { asked.length },
         level: Level::from_index(usize::from(asked.level)).unwrap_or(Level::Background),
         durable: asked.durable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolane_protocol::UNRULED;
+
+    fn asked(offset: u64, level: Level) -> Asked {
+        Asked {
+            device: 0,
+            kind: KIND_READ,
+            level: level as u8,
+            ruled_level: level as u8,
+            rule: UNRULED,
+            durable: false,
+            asynchronous: false,
+            file: 0,
+            length: 4096,
+            offset,
+            asked_ns: 0,
+        }
+    }
+
+    #[test]
+    fn what_starts_unasked_closes_the_gate_when_the_device_is_full_and_opens_it_when_it_ends() {
+        let mut disk = Disk::new("disk".to_owned(), 0, None, 0);
+        assert_eq!(disk.gate(), GATE_ALL);
+        let mut started = Vec::new();
+        let mut go = |disk: &mut Disk, level| {
+            let cell = started.len();
+            let asked = asked(4096 * cell as u64, level);
+            started.push(disk.started(cell, &asked, 1).expect("its range is valid"));
+        };
+        while disk.gate() == GATE_ALL {
+            go(&mut disk, Level::Background);
+        }
+        assert_eq!(disk.gate(), GATE_URGENT);
+        while disk.gate() == GATE_URGENT {
+            go(&mut disk, Level::Foreground);
+        }
+        assert_eq!(disk.gate(), GATE_NONE);
+        go(&mut disk, Level::Foreground);
+        for id in started {
+            disk.ended(id, 2, true);
+        }
+        assert_eq!(disk.gate(), GATE_ALL);
     }
 }

@@ -30,7 +30,7 @@ pub struct Report {
     pub processes: usize,
     /// Processes that were not scheduled because too many were there.
     pub processes_turned_away: usize,
-    /// Requests that went before the scheduler could take them into its account.
+    /// Requests that went before their turn, as too many of their level waited.
     pub unaccounted: u64,
     /// Requests that went unscheduled because no leave came in time: the broker had not moved for a
     /// second, or they could not be held back.

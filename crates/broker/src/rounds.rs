@@ -238,7 +238,6 @@ impl Rounds {
                 };
                 self.promote_for(&asked);
                 let started = self.disks[disk].started(event.cell, &asked, event.at_ns);
-                self.statistics.unaccounted += u64::from(started.is_none());
                 *self.standings.of(event.cell) = match started {
                     Some(id) => {
                         self.commits.starts(Key::of(disk, &asked));
@@ -260,8 +259,15 @@ impl Rounds {
                         self.waiting.note(event.cell, &asked);
                         Standing::Queued(id, asked)
                     }
-                    Taken::Loose => {
+                    Taken::Crowded(id) => {
                         self.statistics.unaccounted += 1;
+                        if let Some(disk) = self.disk(&asked) {
+                            self.commits.starts(Key::of(disk, &asked));
+                        }
+                        let_go(self.memory, event.cell, clock::now_ns());
+                        Standing::Flying(id, asked)
+                    }
+                    Taken::Loose => {
                         let_go(self.memory, event.cell, clock::now_ns());
                         Standing::Loose(asked)
                     }

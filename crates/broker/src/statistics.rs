@@ -86,8 +86,7 @@ impl Counts {
 #[derive(Default)]
 pub struct Statistics {
     pub counts: BTreeMap<Key, Counts>,
-    /// Requests that went before the scheduler knew of them, and found no room in its
-    /// account.
+    /// Requests that went before their turn, as too many of their level waited.
     pub unaccounted: u64,
     /// Requests that went unscheduled because no leave came in time.
     pub left: u64,

@@ -250,13 +250,33 @@ impl Scheduler {
         if check_range(&request).is_err() || !self.may_start(&request) {
             return None;
         }
+        Some(self.send(now_ns, request))
+    }
+
+    /// Takes note of `request`, which went to the device without asking: it is in flight,
+    /// beyond every limit if need be, as a transfer of its own that
+    /// [`complete`](Scheduler::complete) ends. Whoever sent it answers for what it overlaps.
+    ///
+    /// # Errors
+    /// A range that is not valid. Nothing changed.
+    pub fn note_started(
+        &mut self,
+        now_ns: u64,
+        request: Request,
+    ) -> Result<RequestId, EnqueueError> {
+        check_range(&request)?;
+        Ok(self.send(now_ns, request))
+    }
+
+    /// Sends a request that was never queued.
+    fn send(&mut self, now_ns: u64, request: Request) -> RequestId {
         let terms = Terms {
             alone: true,
             within_ns: None,
         };
         let slot = self.queue.allocate(now_ns, request, terms);
         self.depart(now_ns, slot, request.length, 1);
-        Some(self.queue.id(slot))
+        self.queue.id(slot)
     }
 
     /// Whether `request` could overtake everything queued.
@@ -268,7 +288,7 @@ impl Scheduler {
             // Nothing may be queued that the policy would take before it; and
             // the window of these policies knows no levels.
             Policy::Noop | Policy::Deadline | Policy::PrioDeadline => {
-                self.has_room() && !self.has_queued()
+                self.has_room(Level::Background) && !self.has_queued()
             }
             Policy::Lanes => {
                 let (levels, room) = (&self.config.levels, self.room());
@@ -307,7 +327,7 @@ impl Scheduler {
             let sorted = self.window.sorts(self.config.rotational);
             return self.lanes.pick(&self.queue, levels, sorted, &room, now_ns);
         }
-        if !self.has_room() {
+        if !self.has_room(Level::Background) {
             return NIL;
         }
         match self.config.policy {
@@ -325,9 +345,10 @@ impl Scheduler {
         }
     }
 
-    /// Whether one more transfer may go, for the policies that know no levels.
-    fn has_room(&self) -> bool {
-        self.room().has_room(Level::Background)
+    /// Whether the window lets one more transfer of `level` go. Those policies that know no
+    /// levels go by that of [`Level::Background`].
+    pub fn has_room(&self, level: Level) -> bool {
+        self.room().has_room(level)
     }
 
     /// Makes a transfer of `slot` and its neighbours, and sends it.
@@ -552,7 +573,8 @@ impl Room for LanesRoom<'_> {
     }
 
     fn places(&self) -> u32 {
-        self.in_flight_max - self.flight.transfers
+        // What has gone unasked may be beyond it.
+        self.in_flight_max.saturating_sub(self.flight.transfers)
     }
 
     fn is_shut_out(&self, level: Level) -> bool {

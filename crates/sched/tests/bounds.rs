@@ -156,6 +156,42 @@ fn the_fast_path_leaves_the_last_place_to_a_starving_level() {
 }
 
 #[test]
+fn what_went_unasked_counts_beyond_every_limit() {
+    let mut config = one_by_one(Policy::Lanes, 1);
+    config.in_flight_max = 2;
+    let mut scheduler = Scheduler::new(config).unwrap();
+    let unasked = [0, 1, 2].map(|at| {
+        let request = read(at * 4096, 4096, Level::Foreground);
+        scheduler.note_started(0, request).unwrap()
+    });
+    assert_eq!(scheduler.snapshot().in_flight, [0, 3, 0, 0, 0]);
+    assert!(!scheduler.has_room(Level::Foreground));
+    let later = read(1 << 20, 4096, Level::Background);
+    scheduler.enqueue(0, later).unwrap();
+    for (ended, id) in unasked.into_iter().enumerate() {
+        assert_eq!(dispatch(&mut scheduler, 1).len(), usize::from(ended == 2));
+        scheduler.complete(1, id, true);
+    }
+    assert_eq!(scheduler.snapshot().in_flight, [0, 0, 0, 0, 1]);
+    let empty = read(0, 0, Level::Foreground);
+    assert!(scheduler.note_started(1, empty).is_err());
+}
+
+#[test]
+fn what_went_unasked_holds_back_what_comes_after_it_alone() {
+    let mut scheduler = Scheduler::new(one_by_one(Policy::Lanes, 8)).unwrap();
+    scheduler.enqueue(0, write(0, 4096, Level::Normal)).unwrap();
+    let unasked = scheduler.note_started(0, read(0, 8192, Level::Foreground));
+    scheduler
+        .enqueue(0, write(4096, 4096, Level::Normal))
+        .unwrap();
+    assert_eq!(scheduler.snapshot().held, 1);
+    assert_eq!(dispatch(&mut scheduler, 0).len(), 1);
+    scheduler.complete(1, unasked.unwrap(), true);
+    assert_eq!(dispatch(&mut scheduler, 1).len(), 1);
+}
+
+#[test]
 fn gaps_halve_the_members_of_a_transfer() {
     let config = |members, gap| Config {
         transfer_members_max: members,

@@ -32,7 +32,7 @@ impl Report {
         let counts = [
             (
                 self.unaccounted,
-                "requests began at once, and the scheduler had no room to count them as in flight",
+                "requests went before their turn, as 4096 of their level waited already",
             ),
             (
                 self.left,
