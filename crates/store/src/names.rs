@@ -68,7 +68,7 @@ pub trait Names: Debug + Send + Sync {
 }
 
 /// Name of the file that is locked while a store is open.
-const LOCK_FILE: &str = "lock";
+pub(crate) const LOCK_FILE: &str = "lock";
 
 /// The operating system.
 #[derive(Clone, Copy, Debug, Default)]

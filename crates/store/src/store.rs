@@ -17,7 +17,7 @@ use crate::flush::CheckpointReport;
 use crate::ids::{Lsn, PageId};
 use crate::ledger::Ledger;
 use crate::master::Master;
-use crate::names::DirectoryLock;
+use crate::names::{DirectoryLock, LOCK_FILE, Names};
 use crate::page::header::{self, PageKind};
 use crate::page_store::{PageStore, PageStoreOptions, PageStoreStatistics};
 use crate::policy::Role;
@@ -132,6 +132,17 @@ impl StoreOptions {
     }
 }
 
+/// Removes a directory in which no store could be made, and those above it: as many as were made
+/// for it, and as are empty.
+fn remove_directories(names: &dyn Names, path: &Path, count: usize) {
+    if count > 0 {
+        // What cannot be removed stays.
+        let _ = names.remove(&path.join(LOCK_FILE));
+        let mut made = path.ancestors().take(count);
+        let _ = made.try_for_each(|directory| names.remove_directory(directory));
+    }
+}
+
 /// What a store did and holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -220,10 +231,15 @@ impl Store {
     pub fn create(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Store, Error> {
         let path = path.as_ref();
         let engine = options.engine(path)?;
-        let made = options.pages.names.make_directory(path);
+        let names = &options.pages.names;
+        let missing = path.ancestors().take_while(|it| !names.exists(it)).count();
+        let made = names.make_directory(path);
         made.map_err(|source| StoreError::system(path, source))?;
         let lock = options.lock(path)?;
-        let pages = PageStore::create(engine, path, &options.pages)?;
+        let pages = PageStore::create(engine, path, &options.pages).inspect_err(|_| {
+            // Still locked: nobody else has made a store there meanwhile.
+            remove_directories(names.as_ref(), path, missing);
+        })?;
         make_master(&pages)?;
         Store::start(options, pages, RecoveryReport::default(), lock)
     }

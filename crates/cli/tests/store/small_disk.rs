@@ -117,10 +117,10 @@ fn a_full_file_system_is_told_and_loses_nothing() {
     // Not even room to begin.
     let said = place.bad(&["create", "disk/new", "--log-size", "40m"], 2);
     assert!(said.contains("Free some space"), "{said}");
+    assert_eq!(disk.names(), ["s"], "nothing is left of the attempt");
     place.good(&["backup", "disk/s", "copy"]);
     assert_eq!(place.good(&["scan", "copy", "t"]), after);
     fs::remove_dir_all(place.path("disk/s")).unwrap();
-    // What the failed attempt left is no hindrance.
     place.good(&["create", "disk/new", "--log-size", "8m"]);
     place.good(&["check", "disk/new"]);
 }
