@@ -1,5 +1,7 @@
 //! `iolane bench` as its users start it: real measurements, in short.
 
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -234,4 +236,27 @@ fn text_ends_with_the_conclusion() {
         texts.push(text);
     }
     panic!("{}", texts.join("\n"));
+}
+
+/// Nothing is written first: scratch of the size that is measured takes a while.
+#[test]
+fn whoever_may_not_change_the_scheduler_is_told_at_once() {
+    const NOBODY: u32 = 65534;
+    let directory = disk();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));
+    let words =
+        "bench mix --kernel-schedulers none --allow-scheduler-change --size 64M --directory";
+    command.args(words.split_whitespace()).arg(directory.path());
+    // As root, somebody else's.
+    if chown(directory.path(), Some(NOBODY), Some(NOBODY)).is_ok() {
+        command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    }
+    let Ok(output) = command.output() else {
+        iolane_testing::skipped("other users may not run the program where it was built");
+        return;
+    };
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("only root may change"), "{error}");
+    assert!(is_empty(directory.path()));
 }

@@ -349,6 +349,13 @@ impl TransferBench for Mix {
         without_repeats(&arguments.policies, "--policies")?;
         let schedulers = arguments.kernel_schedulers.clone().unwrap_or_default();
         without_repeats(&schedulers, "--kernel-schedulers")?;
+        // Before anything is written to the target.
+        if !schedulers.is_empty() && !crate::sys::file::is_root() {
+            return Err(Failure::setup(
+                "only root may change a disk's I/O scheduler",
+                "Run as root, or leave out --kernel-schedulers.",
+            ));
+        }
         if arguments.objective.is_some() && !arguments.policies.contains(&Policy::Lanes) {
             return Err(Failure::usage(
                 "--objective is for the policy lanes",
@@ -401,12 +408,6 @@ impl TransferBench for Mix {
             })?;
         options.kernel_schedulers =
             kernel_scheduler::resolve(&session.paths, disk, &options.kernel_schedulers)?;
-        if !crate::sys::file::is_root() {
-            return Err(Failure::setup(
-                format!("only root may change the I/O scheduler of {disk}"),
-                "Run as root, or leave out --kernel-schedulers.",
-            ));
-        }
         Ok(())
     }
 }
