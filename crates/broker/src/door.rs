@@ -145,6 +145,7 @@ impl Guests {
 
     fn watch(&self, listener: &OwnedFd, file: &File, token: &[u8]) {
         let mut present: Vec<(usize, OwnedFd)> = Vec::new();
+        let mut spare = listener.try_clone().ok();
         while !self.is_closed.load(Ordering::SeqCst) {
             let mut polled = vec![listener];
             polled.extend(present.iter().map(|(_, process)| process));
@@ -157,7 +158,7 @@ impl Guests {
             for at in ready.into_iter().rev() {
                 match at.checked_sub(1) {
                     Some(gone) => self.bid_farewell(present.swap_remove(gone).0),
-                    None => self.welcome_all(listener, file, token, &mut present),
+                    None => self.welcome_all(listener, file, token, &mut present, &mut spare),
                 }
             }
         }
@@ -170,17 +171,40 @@ impl Guests {
         self.memory.header.ring(true);
     }
 
+    /// For whom there is no descriptor is sent away by means of a `spare` one: otherwise they
+    /// would wait for an answer, and the listener would be ready all the while.
     fn welcome_all(
         &self,
         listener: &OwnedFd,
         file: &File,
         token: &[u8],
         present: &mut Vec<(usize, OwnedFd)>,
+        spare: &mut Option<OwnedFd>,
     ) {
-        while let Ok(Some(guest)) = socket::accept(listener) {
-            // Who fails here goes on unscheduled, by its own choice.
-            if let Ok(Some(come)) = self.welcome(&guest, file, token) {
-                present.push(come);
+        loop {
+            let came = socket::accept(listener).or_else(|_| {
+                drop(spare.take());
+                let guest = socket::accept(listener)?;
+                self.turned_away.fetch_add(1, Ordering::Relaxed);
+                drop(guest);
+                *spare = listener.try_clone().ok();
+                Ok::<_, io::Error>(None)
+            });
+            let guest = match came {
+                Ok(Some(guest)) => guest,
+                Ok(None) => return,
+                Err(_) => {
+                    thread::sleep(Duration::from_millis(LOOK_MS as u64));
+                    return;
+                }
+            };
+            match self.welcome(&guest, file, token) {
+                Ok(Some(come)) => present.push(come),
+                Err(error) if is_shortage(&error) => {
+                    self.turned_away.fetch_add(1, Ordering::Relaxed);
+                }
+                // Who fails here goes on unscheduled, by its own choice.
+                Ok(None) | Err(_) => {}
             }
         }
     }
@@ -222,6 +246,14 @@ impl State {
         self.ever = self.ever.max(client + 1);
         Some(client)
     }
+}
+
+/// There are no descriptors or no memory left, here or in the whole system.
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS];
+    error
+        .raw_os_error()
+        .is_some_and(|code| shortages.contains(&code))
 }
 
 /// Nobody comes in who does not know it.

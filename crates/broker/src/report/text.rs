@@ -52,7 +52,7 @@ impl Report {
             ),
             (
                 self.processes_turned_away as u64,
-                "processes were not scheduled, as too many were there",
+                "processes were not scheduled: 1024 are at a time, and as many as the limit of open files (ulimit -n) allows",
             ),
         ];
         let some = counts.into_iter().filter(|(count, _)| *count > 0);

@@ -2,7 +2,6 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -48,14 +47,13 @@ pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
         })?;
     let mut child = start(command, host)?;
     host.started(child.id());
-    let is_interactive = io::stdin().is_terminal();
     let mut ended: Option<ExitStatus> = None;
     loop {
         for arrived in signals.pending() {
             match arrived {
                 SIGUSR1 => host.tell(),
                 // The terminal sends it to the command, too.
-                SIGINT | SIGQUIT if is_interactive && ended.is_none() => {}
+                SIGINT | SIGQUIT if ended.is_none() && signal::keys_reach_children() => {}
                 _ if ended.is_none() => signal::send(&child, arrived),
                 // The rest goes on unscheduled.
                 _ => return Ok(ended.map_or(0, exit_code)),

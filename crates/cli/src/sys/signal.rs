@@ -1,6 +1,8 @@
 //! Signals to a child.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
@@ -9,6 +11,16 @@ pub fn send(child: &Child, signal: i32) {
     // SAFETY: takes numbers. The child is not reaped before it is waited for, so the
     // number is still its own.
     unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+}
+
+/// Whether a key of the terminal (Ctrl-C) sends its signal to this process and to its children
+/// alike, wherever their standard input comes from: they are in the terminal's foreground group.
+pub fn keys_reach_children() -> bool {
+    let Ok(terminal) = File::open("/dev/tty") else {
+        return false;
+    };
+    // SAFETY: takes a descriptor that is open, and nothing.
+    unsafe { libc::tcgetpgrp(terminal.as_raw_fd()) == libc::getpgrp() }
 }
 
 /// Starts a command as the first of a process group of its own.

@@ -1,7 +1,10 @@
 //! What is wrong shows before the command is started.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::place::on_disk;
 
@@ -140,6 +143,63 @@ fn the_exit_code_is_the_commands() {
     assert_eq!(run(&["--", "sh", "-c", "exit 7"]).status.code(), Some(7));
     assert_eq!(run(&["--", "true"]).status.code(), Some(0));
     assert_eq!(run(&[]).status.code(), Some(1));
+}
+
+/// A process without a descriptor for each process that comes goes on, and says why it schedules
+/// none.
+#[test]
+fn a_limit_of_open_files_is_told() {
+    let directory = on_disk();
+    let to = directory.path().join("file");
+    let program = env!("CARGO_BIN_EXE_iolane");
+    // One more than it needs before anybody comes.
+    let least = (8..64).find_map(|limit| {
+        let write = format!(
+            "ulimit -n {limit}; exec {program} run -- dd if=/dev/zero of={} count=1 conv=fsync",
+            to.display()
+        );
+        let output = Command::new("sh").args(["-c", &write]).output().unwrap();
+        (output.status.code() == Some(0)).then_some(output)
+    });
+    let output = least.expect("with so many it starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("ulimit -n"), "{error}");
+}
+
+/// Ctrl-C goes to the terminal's foreground group: to the command and to this program, which need
+/// not hand it on, whatever its standard input is.
+#[test]
+fn a_key_of_the_terminal_reaches_the_command_once() {
+    let directory = on_disk();
+    let trace = directory.path().join("signals");
+    fs::write(&trace, "").unwrap();
+    let command = format!(
+        "{} run -- sh -c 'trap \"echo INT >> {trace}\" INT; echo >> {trace}.ready; for i in 1 2 3 4 5 6 7 8; do sleep 0.5; done' </dev/null",
+        env!("CARGO_BIN_EXE_iolane"),
+        trace = trace.display(),
+    );
+    let started = Command::new("script")
+        .args(["--quiet", "--command", &command, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn();
+    let Ok(mut terminal) = started else {
+        iolane_testing::skipped("script(1) is not installed");
+        return;
+    };
+    let ready = trace.with_extension("ready");
+    let start = Instant::now();
+    while !ready.exists() {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "it does not start"
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+    let mut keys = terminal.stdin.take().unwrap();
+    keys.write_all(b"\x03").unwrap();
+    terminal.wait().unwrap();
+    assert_eq!(fs::read_to_string(&trace).unwrap(), "INT\n");
 }
 
 /// Of a report that cannot be written in the end, too; it is not lost.
