@@ -6,6 +6,13 @@
 
 /// What waits for a flush waits no longer than this: they may have ended.
 const HELD_NS_MAX: u64 = 1_000_000_000;
+/// And no longer than so many times what usually passes from one to the next: whoever flushes
+/// may wait for what is held, as a transaction does for a page that is being written.
+const HELD_INTERVALS: f64 = 8.0;
+/// Weight of one in what is usual, and at most how many times that it counts as: what was held
+/// may have made it so long.
+const INTERVAL_PART: f64 = 1.0 / 16.0;
+const INTERVAL_MAX: f64 = 2.0;
 
 /// See the file's page.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,6 +21,8 @@ pub(super) struct Unflushed {
     /// When the last such flush went, or what was held has been let go.
     since_ns: u64,
     flushed_ns: Option<u64>,
+    /// What usually passes from one to the next.
+    interval_ns: Option<f64>,
     /// There was such a flush, and a write, since [`forget`](Unflushed::forget).
     flushes: bool,
     wrote: bool,
@@ -30,13 +39,18 @@ impl Unflushed {
     pub(super) fn flushes(&mut self, now_ns: u64) {
         self.writes = 0;
         self.since_ns = now_ns;
-        self.flushed_ns = Some(now_ns);
+        if let Some(flushed_ns) = self.flushed_ns.replace(now_ns) {
+            let passed_ns = now_ns.saturating_sub(flushed_ns).min(HELD_NS_MAX) as f64;
+            let usual_ns = self.interval_ns.get_or_insert(passed_ns);
+            let counted_ns = passed_ns.min(INTERVAL_MAX * *usual_ns);
+            *usual_ns += (counted_ns - *usual_ns) * INTERVAL_PART;
+        }
         self.flushes = true;
     }
 
     /// Lets time pass.
     pub(super) fn advance(&mut self, now_ns: u64) {
-        if now_ns.saturating_sub(self.since_ns) >= HELD_NS_MAX {
+        if now_ns >= self.until_ns() {
             self.writes = 0;
             self.since_ns = now_ns;
         }
@@ -55,7 +69,9 @@ impl Unflushed {
 
     /// When it need not wait any longer.
     pub(super) fn until_ns(&self) -> u64 {
-        self.since_ns + HELD_NS_MAX
+        let usual_ns = self.interval_ns.map(|usual_ns| usual_ns * HELD_INTERVALS);
+        let held_ns = usual_ns.map_or(HELD_NS_MAX, |ns| HELD_NS_MAX.min(ns as u64 + 1));
+        self.since_ns + held_ns
     }
 
     /// Whether there are both flushes and writes; asks anew from now on.
@@ -82,6 +98,18 @@ mod tests {
         flushed.flushes(6);
         assert!(!flushed.is_full(1));
         unflushed.advance(unflushed.until_ns());
+        assert!(!unflushed.is_full(1));
+    }
+
+    #[test]
+    fn where_flushes_are_frequent_it_waits_for_a_few_of_their_intervals() {
+        let mut unflushed = Unflushed::default();
+        (0..100).for_each(|flush| unflushed.flushes(flush * 5_000_000));
+        unflushed.wrote();
+        let last_ns = 99 * 5_000_000;
+        unflushed.advance(last_ns + 39_000_000);
+        assert!(unflushed.is_full(1));
+        unflushed.advance(last_ns + 41_000_000);
         assert!(!unflushed.is_full(1));
     }
 }
