@@ -468,10 +468,14 @@ impl Experiment {
             let due = self.plans[step as usize].due;
             (can && due <= self.epochs).then_some((due, step, setting))
         });
-        // Of those that have waited longest the first, or what helps a device that stalls
-        // without a flush.
-        let is_first = |step| step == Step::Pace && self.stalls && !can.save;
-        let rank = |&(due, step, _): &(u64, Step, Setting)| (due, !is_first(step));
+        // What has helped a device that stalls before; then of those that have waited longest
+        // the first, or what may help where it stalls without a flush.
+        let helps = |step| step == Step::Pace && self.stalls;
+        let has_paid = self.unpaced.is_some();
+        let rank = |&(due, step, _): &(u64, Step, Setting)| {
+            let may_help = helps(step) && !can.save;
+            (!(helps(step) && has_paid), due, !may_help)
+        };
         if let Some((_, step, setting)) = possible.min_by_key(rank) {
             let evidence = self.plans[step as usize].evidence.aged();
             self.trial = Some(Trial::new(step, setting, evidence));
@@ -500,5 +504,52 @@ impl Experiment {
                 self.plan(trial.step, WAIT_MIN, WAIT_MIN);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Next is a trial of one of these steps, on a device that stalls.
+    fn experiment(steps: &'static [Step]) -> Experiment {
+        let goal = Goal::without_foreground(0.3);
+        let mut experiment = Experiment::new(goal, (0, 9), Some(2), steps);
+        experiment.epochs = 100;
+        experiment.stalls = true;
+        experiment.before = Some(Seen {
+            work: 1.0,
+            urgent: Some(1.0),
+            lower: Some(1.0),
+            is_full: true,
+            calm: 0.0,
+            backlog: 1.0,
+            last_ns: 0,
+            elapsed_ns: 1e9,
+            gap_ns: 1e8,
+            transfers: 1000.0,
+            bytes: 1e6,
+        });
+        experiment
+    }
+
+    fn tries(mut experiment: Experiment) -> Option<Step> {
+        experiment.choose(Can {
+            pace: true,
+            save: true,
+            reserve: false,
+        });
+        experiment.trial.map(|trial| trial.step)
+    }
+
+    #[test]
+    fn a_pace_that_has_helped_before_is_tried_first_where_the_device_stalls() {
+        let mut unpaced = experiment(&[Step::Widen, Step::Pace]);
+        unpaced.plans[Step::Pace as usize].due = 99;
+        assert_eq!(tries(unpaced.clone()), Some(Step::Widen));
+        unpaced.unpaced = unpaced.before;
+        assert_eq!(tries(unpaced.clone()), Some(Step::Pace));
+        unpaced.stalls = false;
+        assert_eq!(tries(unpaced), Some(Step::Widen));
     }
 }
