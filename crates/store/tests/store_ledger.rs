@@ -195,6 +195,54 @@ fn a_backup_writes_in_the_background() {
     assert!(syncs <= 16, "{syncs}");
 }
 
+/// A transaction may be a query's for one statement, and bulk for the next.
+#[test]
+fn a_transaction_changes_its_level_between_statements() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let store = loaded(directory.path(), None);
+    let mut transaction = store.begin();
+    for bulk in [true, false, true] {
+        transaction.set_bulk(bulk);
+        let before = store.ledger();
+        let rows = transaction.range("t", .., Direction::Forward).unwrap();
+        assert_eq!(rows.count(), ROWS as usize);
+        let did = store.ledger().since(&before);
+        let levels = did.role(Role::Bulk).levels;
+        let background = levels[Level::Background.index()].read.requests;
+        let scan = did.role(Role::Scan).total().read.requests;
+        assert_eq!(background >= 100, bulk, "{background}");
+        assert_eq!(scan >= 10, !bulk, "{scan}");
+    }
+}
+
+/// One that has become bulk after another one began to wait for its rows hurries, too.
+#[test]
+fn who_becomes_bulk_while_others_wait_hurries() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let store = loaded(directory.path(), None);
+    let mut transaction = store.begin();
+    assert!(transaction.update("t", row(0, 2)).unwrap());
+    let (sender, waits) = std::sync::mpsc::channel();
+    store.observe_waits(move |_, _| sender.send(()).is_ok());
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut other = store.begin();
+            other.set_owner(1);
+            other.update("t", row(0, 3))
+        });
+        waits.recv().unwrap();
+        transaction.set_bulk(true);
+        let before = store.ledger();
+        let rows = transaction.range("t", .., Direction::Forward).unwrap();
+        assert_eq!(rows.count(), ROWS as usize);
+        // Read ahead for it as ever, but what it waits for is a query's.
+        let did = store.ledger().since(&before);
+        assert!(did.role(Role::Read).total().read.requests > 0);
+        transaction.rollback().unwrap();
+        assert!(waiting.join().unwrap().unwrap());
+    });
+}
+
 /// What a bulk transaction reads is as urgent as a query once somebody waits
 /// for a row that it has changed.
 #[test]

@@ -390,6 +390,17 @@ impl TrxLocks<'_> {
         }
     }
 
+    /// `hurry` is raised when somebody begins to wait for them.
+    pub(super) fn hurry_with(&mut self, hurry: Hurry) {
+        self.hurries = true;
+        lock(&self.table.hurries).insert(self.trx, hurry);
+    }
+
+    /// Whether somebody waits for them.
+    pub(super) fn is_waited_for(&self) -> bool {
+        lock(&self.table.graph).is_waited_for(self.trx)
+    }
+
     /// Gives all back, and lets those go on who waited.
     pub fn release_all(&mut self) {
         let count = self.held.len();

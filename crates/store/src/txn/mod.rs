@@ -23,6 +23,7 @@
 //! | `many` | rows whose keys are known beforehand |
 //! | `secondary` | entries of secondary indexes |
 //! | `rollback`, `purge` | undoing; taking away what nobody sees |
+//! | `level` | how urgent its requests are |
 //! | `lag` | how far purge is behind, and what writers pay for that |
 //! | `locks`, `locking` | row locks, deadlocks; reads that lock |
 //! | `prepared` | transactions that are told later whether they commit |
@@ -32,6 +33,7 @@ mod change_range;
 mod cursor;
 mod error;
 mod lag;
+mod level;
 mod locking;
 pub mod locks;
 mod many;

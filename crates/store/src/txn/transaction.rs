@@ -132,7 +132,7 @@ pub struct Transaction<'s, B: Backing = PageStore> {
     /// For whom its ranges are read ...
     pub(super) role: Role,
     /// ... until others wait for its rows.
-    hurry: Option<Hurry>,
+    pub(super) hurry: Option<Hurry>,
 }
 
 impl<'s, B: Backing> Transaction<'s, B> {
@@ -242,7 +242,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
     }
 
     /// A table, which cannot be dropped until the transaction ends.
-    pub(super) fn table(&mut self, name: &str) -> Result<Arc<Table>, Error> {
+    pub(crate) fn table(&mut self, name: &str) -> Result<Arc<Table>, Error> {
         let index = self.table_index(name)?;
         Ok(Arc::clone(&self.tables[index]))
     }

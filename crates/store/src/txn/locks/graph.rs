@@ -43,6 +43,11 @@ impl WaitGraph {
         self.waits_for.remove(&trx);
     }
 
+    /// Whether anybody waits for `trx`.
+    pub(super) fn is_waited_for(&self, trx: TrxId) -> bool {
+        self.waits_for.values().any(|others| others.contains(&trx))
+    }
+
     /// How many wait.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
