@@ -58,6 +58,7 @@ mod undo;
 mod unlogged;
 mod waits;
 
+pub use backup::Backup;
 pub use catalog::{DamagedTable, IndexName};
 pub use check::{CheckReport, Finding};
 pub use error::StoreError;

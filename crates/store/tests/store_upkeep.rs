@@ -300,6 +300,41 @@ fn a_backup_that_is_given_up_leaves_nothing() {
     }
 }
 
+/// A copy is of the moment of its view, whatever was made, loaded or dropped around it.
+#[test]
+fn a_backup_has_the_tables_of_its_moment() {
+    let rig = Rig::new();
+    let store = rig.store();
+    // Memory of its own: both are open at once.
+    let options = options(&rig.disk, &arena());
+    let load = |name: &str| {
+        let mut one = store.begin();
+        let mut load = one.load(&schema(name)).unwrap();
+        for id in 0..10 {
+            load.push(&one, row(id, 1)).unwrap();
+        }
+        load.finish(&one).unwrap();
+        drop(load);
+        one.commit().unwrap();
+    };
+    let mut backup = store.begin_backup().unwrap();
+    let dropped = store.drop_table("t1").unwrap_err();
+    assert!(matches!(dropped, Error::TableInUse(_)), "{dropped}");
+    load("before");
+    backup.open_view().unwrap();
+    load("after");
+    let mut one = store.begin();
+    assert!(one.delete("t0", &[0.into()]).unwrap());
+    one.commit().unwrap();
+    let rows = backup.copy_while("copy", &options, &|| true).unwrap();
+    assert_eq!(rows, TABLES as u64 * ROWS + 10);
+    store.drop_table("t1").unwrap();
+    let copy = Store::open("copy", &options).unwrap();
+    assert_eq!(copy.table_names(), ["before", "t0", "t1", "t2"]);
+    assert!(copy.begin().get("t0", &[0.into()]).unwrap().is_some());
+    assert!(copy.check().unwrap().is_clean());
+}
+
 /// What lies where the copy is to be made, until it is complete, may be another
 /// backup's, or anything: it is left alone.
 #[test]
