@@ -142,6 +142,10 @@ typedef enum iolane_store_error {
          * Somebody has ended the wait for a row that another transaction has locked.
          */
         IOLANE_STORE_ERROR_CANCELLED = -26,
+        /**
+         * The program did not want it to go on.
+         */
+        IOLANE_STORE_ERROR_STOPPED = -27,
 } iolane_store_error;
 
 /**
@@ -264,6 +268,11 @@ typedef enum iolane_bound {
          */
         IOLANE_EXCLUDED = 2,
 } iolane_bound;
+
+/**
+ * A store as it is at one moment, to be copied. For one thread at a time.
+ */
+typedef struct iolane_backup iolane_backup;
 
 /**
  * How far a transaction has come in a range. For one thread at a time.
@@ -418,6 +427,11 @@ typedef struct iolane_range {
          */
         int32_t when_locked;
 } iolane_range;
+
+/**
+ * Is asked for every row whether to go on: it should be quick. Returns 0 to stop.
+ */
+typedef int32_t (*iolane_go_on)(void *context);
 
 /**
  * Is told that the transaction of one owner is going to wait for that of another one;
@@ -793,6 +807,13 @@ int32_t iolane_transaction_set_lock_timeout(struct iolane_transaction *transacti
                                             uint64_t lock_timeout_ms);
 
 /**
+ * Whether what it does from here on is work that nobody waits for, 1 or 0: as `bulk` of
+ * iolane_transaction_begin(). Cursors that are open go on as they were. Never blocks;
+ * fails with IOLANE_STORE_ERROR_ARGUMENT. For one thread at a time.
+ */
+int32_t iolane_transaction_set_bulk(struct iolane_transaction *transaction, int32_t bulk);
+
+/**
  * Looks now: what is committed by now is what it sees. Never blocks for long; fails
  * with IOLANE_STORE_ERROR_ENDED, _ARGUMENT. For one thread at a time.
  */
@@ -1034,6 +1055,40 @@ int32_t iolane_load_finish(struct iolane_load *load,
  * until its file is gone. For one thread.
  */
 void iolane_load_free(struct iolane_load *load);
+
+/**
+ * Begins a backup, to be freed by iolane_backup_free(). Until then the store's tables
+ * stay, also those that are dropped: IOLANE_STORE_ERROR_TABLE_IN_USE. Reads the
+ * descriptions of all tables, which blocks. Fails with IOLANE_STORE_ERROR_DAMAGED,
+ * _PAGES, _ARGUMENT. For one thread at a time.
+ */
+int32_t iolane_backup_begin(const struct iolane_store *store, struct iolane_backup **backup);
+
+/**
+ * Looks now: what is committed by now is copied, and nothing else. Never blocks for
+ * long; fails with IOLANE_STORE_ERROR_DAMAGED, _PAGES, _ARGUMENT. For one thread at a
+ * time.
+ */
+int32_t iolane_backup_open_view(struct iolane_backup *backup);
+
+/**
+ * Copies it to a new store in the directory `path`, at the level of backups, once;
+ * puts the number of rows into `rows`. Where `page_bytes` of its settings is 0, its
+ * pages are as long as the store's. NULL for `go_on`: to the end. Blocks as long as
+ * that takes. Fails with IOLANE_STORE_ERROR_STOPPED, _EXISTS, _FILES, _PAGES,
+ * _DAMAGED, _ARGUMENT; then what was copied is removed. For one thread at a time.
+ */
+int32_t iolane_backup_copy(struct iolane_backup *backup,
+                           const char *path,
+                           const struct iolane_store_options *settings,
+                           iolane_go_on go_on,
+                           void *context,
+                           uint64_t *rows);
+
+/**
+ * Frees it; NULL is allowed. Never blocks for long. For one thread.
+ */
+void iolane_backup_free(struct iolane_backup *backup);
 
 /**
  * Says whose a transaction is: a number of the program's, such as that of a connection

@@ -108,6 +108,7 @@ fn code_of(error: &Error) -> iolane_store_error {
         Error::XidLength(_) => IOLANE_STORE_ERROR_ARGUMENT,
         Error::TooLarge { .. } => IOLANE_STORE_ERROR_TOO_LARGE,
         Error::Ended => IOLANE_STORE_ERROR_ENDED,
+        Error::Stopped => IOLANE_STORE_ERROR_STOPPED,
         Error::UnknownSavepoint => IOLANE_STORE_ERROR_UNKNOWN_SAVEPOINT,
         Error::Unfinished { .. } => IOLANE_STORE_ERROR_UNFINISHED,
         Error::Files(StoreError::Exists { .. }) => IOLANE_STORE_ERROR_EXISTS,

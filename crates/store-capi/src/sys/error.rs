@@ -65,6 +65,8 @@ pub enum iolane_store_error {
     IOLANE_STORE_ERROR_OTHER = -25,
     /// Somebody has ended the wait for a row that another transaction has locked.
     IOLANE_STORE_ERROR_CANCELLED = -26,
+    /// The program did not want it to go on.
+    IOLANE_STORE_ERROR_STOPPED = -27,
 }
 
 /// The last failure on the calling thread: what, where and why, with what to do

@@ -9,6 +9,7 @@
     reason = "names and contracts as C has them: a pointer is NULL or valid"
 )]
 
+pub mod backup;
 pub mod cursor;
 pub mod error;
 pub mod load;

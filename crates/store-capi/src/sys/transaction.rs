@@ -135,6 +135,23 @@ pub unsafe extern "C" fn iolane_transaction_set_lock_timeout(
     })
 }
 
+/// Whether what it does from here on is work that nobody waits for, 1 or 0: as `bulk` of
+/// iolane_transaction_begin(). Cursors that are open go on as they were. Never blocks;
+/// fails with IOLANE_STORE_ERROR_ARGUMENT. For one thread at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_transaction_set_bulk(
+    transaction: *mut iolane_transaction,
+    bulk: i32,
+) -> i32 {
+    // SAFETY: C's promise.
+    done(|| unsafe {
+        object_mut(transaction, "transaction")?
+            .transaction
+            .set_bulk(bulk != 0);
+        Ok(())
+    })
+}
+
 /// Looks now: what is committed by now is what it sees. Never blocks for long; fails
 /// with IOLANE_STORE_ERROR_ENDED, _ARGUMENT. For one thread at a time.
 #[unsafe(no_mangle)]

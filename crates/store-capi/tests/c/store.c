@@ -220,6 +220,35 @@ static void check_sizes(void)
 	CHECK(lines[0].requests > 0 && strlen(lines[0].role) > 0);
 }
 
+static int only_some(void *context)
+{
+	return (*(int *) context)-- > 0;
+}
+
+/* A copy that is ended leaves nothing; one of a moment has what was there by then. */
+static void check_backup(const char *copy, const struct iolane_store_options *options)
+{
+	iolane_backup *backup;
+	iolane_transaction *it;
+	uint64_t rows;
+	int some = 1;
+
+	CHECK(!iolane_backup_begin(store, &backup));
+	CHECK(iolane_backup_copy(backup, copy, options, only_some, &some, &rows) ==
+	      IOLANE_STORE_ERROR_STOPPED);
+	CHECK(iolane_backup_copy(backup, copy, options, NULL, NULL, &rows) ==
+	      IOLANE_STORE_ERROR_ARGUMENT);
+	iolane_backup_free(backup);
+	CHECK(!iolane_backup_begin(store, &backup));
+	CHECK(iolane_store_table_drop(store, "person") == IOLANE_STORE_ERROR_TABLE_IN_USE);
+	CHECK(!iolane_backup_open_view(backup));
+	CHECK(!iolane_transaction_begin(store, IOLANE_SNAPSHOT, 0, 1000, &it));
+	CHECK(!iolane_transaction_set_bulk(it, 1) && !iolane_transaction_set_bulk(it, 0));
+	CHECK(!iolane_transaction_commit(it, IOLANE_SYNCED));
+	CHECK(!iolane_backup_copy(backup, copy, options, NULL, NULL, &rows) && rows == ROWS);
+	iolane_backup_free(backup);
+}
+
 int main(int argc, char **argv)
 {
 	struct iolane_store_options options;
@@ -255,6 +284,9 @@ int main(int argc, char **argv)
 	iolane_row_free(findings);
 	CHECK(!iolane_store_checkpoint(store) && !iolane_store_sync(store));
 	CHECK(!iolane_store_backup(store, copy, &options, &rows) && rows == ROWS);
+	CHECK(iolane_store_backup(store, copy, &options, &rows) == IOLANE_STORE_ERROR_EXISTS);
+	snprintf(copy, sizeof(copy), "%s/other", argv[argc - 1]);
+	check_backup(copy, &options);
 	CHECK(!iolane_store_close(store));
 	CHECK(iolane_store_create(path, &options, &store) == IOLANE_STORE_ERROR_EXISTS);
 	CHECK(!iolane_store_open(path, &options, &store));
