@@ -26,6 +26,12 @@ namespace iolane {
 extern iolane_store *store;
 extern handlerton *hton;
 
+/* The folder of the store, in that of the server's data: no database has such a name. */
+constexpr char FOLDER[] = "#iolane";
+
+/* That of the server's data, with a slash at its end. */
+std::string data_folder();
+
 /* The code of the server for a code of the store; marks a transaction that is gone. */
 int error_of(int code, THD *thd);
 

@@ -14,8 +14,6 @@ void ignore_db_dirs_append(const char *dirname_arg);
 
 namespace iolane {
 
-static const char FOLDER[] = "#iolane";
-
 iolane_store *store;
 handlerton *hton;
 
@@ -29,20 +27,19 @@ static int drop_table(handlerton *, const char *path)
 	return dictionary.drop(path);
 }
 
-/* The folder of the store, in that of the server's data: no database has such a name. */
-static std::string folder()
+std::string data_folder()
 {
 	std::string path = mysql_real_data_home_ptr;
 
 	if (!path.empty() && path.back() != '/')
 		path += '/';
-	return path + FOLDER;
+	return path;
 }
 
 static int open_store()
 {
 	iolane_store_options options;
-	std::string path = folder();
+	std::string path = data_folder() + FOLDER;
 	struct stat found;
 
 	fill_options(&options);
@@ -55,6 +52,8 @@ static int initialize(void *place)
 {
 	hton = (handlerton *) place;
 	ignore_db_dirs_append(FOLDER);
+	if (!use_settings())
+		return 1;
 	if (open_store()) {
 		log_failure("the store cannot be opened");
 		return 1;

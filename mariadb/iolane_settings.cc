@@ -18,9 +18,11 @@ static char use_direct_io;
 static char read_ahead;
 static unsigned int page_size;
 
-static const char *level_names[] = { "FOREGROUND", "BACKGROUND", nullptr };
-static TYPELIB levels = { 2, "iolane_io_level", level_names, nullptr };
-enum { LEVEL_FOREGROUND, LEVEL_BACKGROUND };
+static char *background_user_list;
+
+/* As enum Level. */
+static const char *level_names[] = { "AUTO", "FOREGROUND", "BACKGROUND", nullptr };
+static TYPELIB levels = { 3, "iolane_io_level", level_names, nullptr };
 
 static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size,
 	PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
@@ -58,9 +60,40 @@ static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
 	nullptr, nullptr, 50, 0, 100000000, 0);
 
 static MYSQL_THDVAR_ENUM(io_level, PLUGIN_VAR_RQCMDARG,
-	"Of transactions that begin from now on: FOREGROUND, or BACKGROUND for transactions that nobody waits for: their pages are read "
-	"and written behind all others",
-	nullptr, nullptr, LEVEL_FOREGROUND, &levels);
+	"Of statements: FOREGROUND, or BACKGROUND for those that nobody waits for: their pages are read and written behind all others. "
+	"AUTO: BACKGROUND for users in iolane_background_users, for what changes or checks whole tables, and for dumps",
+	nullptr, nullptr, LEVEL_AUTO, &levels);
+
+/* The text of a variable's new value, in memory of the statement; nullptr for none. */
+static const char *new_text(MYSQL_THD thd, st_mysql_value *value)
+{
+	char buffer[STRING_BUFFER_USUAL_SIZE];
+	int length = sizeof(buffer);
+	const char *text = value->val_str(value, buffer, &length);
+
+	return text ? thd_strmake(thd, text, (size_t) length) : nullptr;
+}
+
+static int check_background_users(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *value)
+{
+	const char *list = new_text(thd, value);
+
+	*(const char **) save = list;
+	return list && BackgroundUsers::check(list) ? 0 : 1;
+}
+
+static void set_background_users(MYSQL_THD, st_mysql_sys_var *, void *place, const void *save)
+{
+	const char *list = *(const char *const *) save;
+
+	my_free(*(char **) place);
+	*(char **) place = my_strdup(PSI_NOT_INSTRUMENTED, list ? list : "", MYF(MY_WME));
+	background_users.set(list);
+}
+
+static MYSQL_SYSVAR_STR(background_users, background_user_list, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+	"Users whose statements nobody waits for, as 'backup_user, report_user': they are BACKGROUND where iolane_io_level is AUTO",
+	check_background_users, set_background_users, "");
 
 st_mysql_sys_var *system_variables[] = {
 	MYSQL_SYSVAR(buffer_pool_size),
@@ -72,22 +105,28 @@ st_mysql_sys_var *system_variables[] = {
 	MYSQL_SYSVAR(flush_log_at_trx_commit),
 	MYSQL_SYSVAR(lock_wait_timeout),
 	MYSQL_SYSVAR(io_level),
+	MYSQL_SYSVAR(background_users),
 	nullptr
 };
 
-bool is_background(THD *thd)
+bool is_background(THD *thd, UserLevel *user)
 {
-	switch (thd_sql_command(thd)) {
-	case SQLCOM_ALTER_TABLE:
-	case SQLCOM_CREATE_INDEX:
-	case SQLCOM_DROP_INDEX:
-	case SQLCOM_OPTIMIZE:
-	case SQLCOM_CHECK:
-	case SQLCOM_CHECKSUM:
+	switch (THDVAR(thd, io_level)) {
+	case LEVEL_FOREGROUND:
+		return false;
+	case LEVEL_BACKGROUND:
 		return true;
 	default:
-		return THDVAR(thd, io_level) == LEVEL_BACKGROUND;
+		return user->is_background(thd) || is_background_statement(thd);
 	}
+}
+
+bool use_settings()
+{
+	if (!BackgroundUsers::check(background_user_list))
+		return false;
+	background_users.set(background_user_list);
+	return true;
 }
 
 uint64_t lock_wait_timeout_ms(THD *thd)

@@ -6,6 +6,7 @@
 #define IOLANE_SETTINGS_H
 
 #include "iolane_engine.h"
+#include "iolane_level.h"
 
 struct st_mysql_sys_var;
 
@@ -15,10 +16,13 @@ namespace iolane {
 extern ulong flush_log_at_trx_commit;
 
 /*
- * Is what this connection does work that nobody waits for: by its setting, or as it
- * changes or checks whole tables?
+ * Is what the statement does work that nobody waits for? What the session says of its
+ * level is so; otherwise its user, or the statement, decides.
  */
-bool is_background(THD *thd);
+bool is_background(THD *thd, UserLevel *user);
+
+/* Takes over what the server was started with; false if something cannot be. */
+bool use_settings();
 
 /* How long it waits for a row; 0 with NOWAIT. */
 uint64_t lock_wait_timeout_ms(THD *thd);

@@ -128,8 +128,8 @@ int Session::start()
 	has_one_view_ = isolation == IOLANE_REPEATABLE_READ;
 	first_new_table_ = dictionary.next_table();
 	made_.clear();
-	int code = iolane_transaction_begin(store, isolation, is_background(thd_),
-					    lock_wait_timeout_ms(thd_), &transaction_);
+	int code = iolane_transaction_begin(store, isolation, 0, lock_wait_timeout_ms(thd_),
+					    &transaction_);
 
 	if (!code)
 		code = iolane_transaction_set_owner(transaction_, owner_);
@@ -145,6 +145,7 @@ int Session::begin()
 	if (error)
 		return error;
 	iolane_transaction_set_lock_timeout(transaction_, lock_wait_timeout_ms(thd_));
+	iolane_transaction_set_bulk(transaction_, is_background(thd_, &user_level_));
 	int code = iolane_transaction_begin_statement(transaction_);
 
 	if (!code)

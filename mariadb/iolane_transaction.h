@@ -7,6 +7,7 @@
 
 #include "iolane_dictionary.h"
 #include "iolane_engine.h"
+#include "iolane_level.h"
 
 #include <set>
 #include <vector>
@@ -71,6 +72,7 @@ private:
 
 	THD *thd_;
 	iolane_transaction *transaction_ = nullptr;
+	UserLevel user_level_;
 	bool in_statement_ = false;
 	uint64_t statement_ = 0;
 	/* Tables from this number on were made after it began, but for its own. */
