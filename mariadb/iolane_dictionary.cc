@@ -447,16 +447,33 @@ int Dictionary::drop(const char *path)
 	return 0;
 }
 
-std::vector<std::string> Dictionary::paths_of(const std::string &database)
+std::vector<std::string> Dictionary::lasting_paths()
 {
 	std::lock_guard<std::mutex> guard(mutex_);
 	std::vector<std::string> paths;
-	std::string prefix = database.empty() ? database : database + "/";
 
 	for (auto &[key, entry] : entries_)
-		if (!key.compare(0, prefix.size(), prefix))
+		if (!entry.temporary)
 			paths.push_back(key);
 	return paths;
+}
+
+int Dictionary::forget(iolane_store *copy, const std::vector<std::string> &paths)
+{
+	iolane_transaction *transaction = nullptr;
+	int code = iolane_transaction_begin(copy, IOLANE_READ_COMMITTED, 0, LOCK_TIMEOUT_MS, &transaction);
+
+	for (const std::string &path : paths) {
+		iolane_value key = blob(path);
+
+		if (code < 0)
+			break;
+		code = iolane_transaction_delete(transaction, TABLE, &key, 1);
+	}
+	if (code >= 0)
+		return iolane_transaction_commit(transaction, IOLANE_SYNCED);
+	iolane_transaction_rollback(transaction);
+	return code;
 }
 
 int Dictionary::set_next_value(const char *path, uint64_t table, uint64_t next_value)

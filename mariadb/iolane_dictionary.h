@@ -87,8 +87,11 @@ public:
 	int rename(const char *from, const char *to);
 	int drop(const char *path);
 
-	/* The paths of a database, or of all. */
-	std::vector<std::string> paths_of(const std::string &database);
+	/* The paths of all tables but the temporary ones. */
+	std::vector<std::string> lasting_paths();
+
+	/* Takes paths out of the dictionary of a copy of the store, as a program has it open. */
+	static int forget(iolane_store *copy, const std::vector<std::string> &paths);
 
 	/*
 	 * Notes that the values of auto-increment below `next_value` are used, or may be,

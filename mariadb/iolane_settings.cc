@@ -3,6 +3,7 @@
  * System variables: as InnoDB's users know them, where there is such a one.
  */
 #include "iolane_settings.h"
+#include "iolane_backup.h"
 
 namespace iolane {
 
@@ -19,6 +20,7 @@ static char read_ahead;
 static unsigned int page_size;
 
 static char *background_user_list;
+static char *backup_path;
 
 /* As enum Level. */
 static const char *level_names[] = { "AUTO", "FOREGROUND", "BACKGROUND", nullptr };
@@ -95,6 +97,19 @@ static MYSQL_SYSVAR_STR(background_users, background_user_list, PLUGIN_VAR_RQCMD
 	"Users whose statements nobody waits for, as 'backup_user, report_user': they are BACKGROUND where iolane_io_level is AUTO",
 	check_background_users, set_background_users, "");
 
+/* The statement makes the backup before it sets the variable: so it can fail. */
+static int check_backup(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *value)
+{
+	const char *path = new_text(thd, value);
+
+	*(const char **) save = path;
+	return path && !back_up(thd, path) ? 0 : 1;
+}
+
+static MYSQL_SYSVAR_STR(backup, backup_path, PLUGIN_VAR_NOCMDOPT | PLUGIN_VAR_MEMALLOC,
+	"Setting it copies all tables, as they are at one moment, to this new directory; it shows the last one that was made",
+	check_backup, nullptr, nullptr);
+
 st_mysql_sys_var *system_variables[] = {
 	MYSQL_SYSVAR(buffer_pool_size),
 	MYSQL_SYSVAR(log_file_size),
@@ -106,6 +121,7 @@ st_mysql_sys_var *system_variables[] = {
 	MYSQL_SYSVAR(lock_wait_timeout),
 	MYSQL_SYSVAR(io_level),
 	MYSQL_SYSVAR(background_users),
+	MYSQL_SYSVAR(backup),
 	nullptr
 };
 
