@@ -8,8 +8,13 @@
 
 using namespace iolane;
 
-/* Ranges that are handed over to the store at a time. */
-static const size_t RANGES_AT_ONCE = 1024;
+/*
+ * Ranges that are handed over to the store at a time, which sorts them: what the join's
+ * buffer holds, so that it comes to a page once for all rows in it, but not more than
+ * some tens of megabytes of them.
+ */
+static const size_t RANGES_AT_ONCE = 1 << 17;
+static const size_t KEY_BYTES_AT_ONCE = 16 << 20;
 
 /* For a join that has collected keys. */
 ha_rows ha_iolane::multi_range_read_info(uint key, uint ranges, uint rows, uint parts,
@@ -48,12 +53,14 @@ int ha_iolane::open_many()
 	std::vector<iolane_range> ranges;
 	std::string index = "k" + std::to_string(active_index);
 	KEY_MULTI_RANGE range;
+	size_t bytes = 0;
 	int error = check_readable();
 
 	if (error)
 		return error;
 	ranges_.clear();
-	while (ranges_.size() < RANGES_AT_ONCE && !mrr_funcs.next(mrr_iter, &range)) {
+	while (ranges_.size() < RANGES_AT_ONCE && bytes < KEY_BYTES_AT_ONCE &&
+	       !mrr_funcs.next(mrr_iter, &range)) {
 		const key_range &from = range.start_key, &to = range.end_key;
 		std::string lower, upper;
 
@@ -65,6 +72,7 @@ int ha_iolane::open_many()
 		}
 		if (to.keypart_map)
 			upper = end_key(active_index, to);
+		bytes += lower.size() + upper.size();
 		keys.push_back(lower);
 		keys.push_back(upper);
 		ranges_.push_back(range.ptr);
