@@ -426,6 +426,11 @@ typedef struct iolane_range {
          * Of enum iolane_when_locked.
          */
         int32_t when_locked;
+        /**
+         * 1: with an index, and without locks, rows have its columns and those of the primary
+         * key only, all others are null. Mostly the rows need not be read then.
+         */
+        int32_t only_keys;
 } iolane_range;
 
 /**

@@ -6,7 +6,7 @@ use crate::ids::{Lsn, PageId};
 use crate::master::{Master, slots_max};
 use crate::space::Owner;
 use crate::txn::locks::LockTable;
-use crate::txn::{Durability, EntryLocks, Error, PreparedTransactions, Purge, Views};
+use crate::txn::{Durability, EntryLocks, Error, PreparedTransactions, Purge, Unsettled, Views};
 use crate::undo::{Slot, Slots, read_header, tables_of};
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
@@ -48,6 +48,7 @@ pub(crate) struct System<B> {
     pub(crate) locks: LockTable,
     pub(crate) slots: Slots,
     pub(crate) entries: EntryLocks,
+    pub(crate) unsettled: Unsettled,
     pub(crate) purge: Purge,
     pub(crate) prepared: PreparedTransactions,
     /// Shared by who changes rows, for as long as rows and index entries do not
@@ -118,19 +119,28 @@ impl<B: Backing> System<B> {
             .min(slots_max);
         let slots = Slots::new(master, says.undo, undo_slots);
         let purge = Purge::new(options.purge_lag_bytes);
+        let mut unsettled = Unsettled::default();
+        if left_alone > 0 {
+            unsettled.leave_out_some();
+        }
         let mut owned: Vec<(Slot, u64)> = Vec::with_capacity(found.len());
         for (number, header, active) in found {
             let mut slot = slots.adopt(&backing, number, header)?;
-            purge.adopt(&backing, &mut slot)?;
+            purge.adopt(&backing, &unsettled, &mut slot)?;
             owned.push((slot, active));
         }
         let active = owned.iter().map(|&(_, active)| active);
-        let active = active.filter(|&trx| trx != 0).chain(unfinished.clone());
+        let active: Vec<u64> = active
+            .filter(|&trx| trx != 0)
+            .chain(unfinished.clone())
+            .collect();
+        unsettled.remember(active.iter().copied());
         let system = System {
             views: Views::new(master, says.numbers, active),
             catalog,
             locks: LockTable::new(options.locks_max),
             entries: EntryLocks::default(),
+            unsettled,
             gate: RwLock::new(()),
             counters: Counters::default(),
             unfinished,

@@ -11,6 +11,7 @@ use crate::tree::Tree;
 use crate::txn::Error;
 use crate::txn::version::VersionRef;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicU64;
 
 /// Most bytes of a row's columns: a bound for the memory that reading one
 /// takes.
@@ -88,6 +89,8 @@ pub(crate) struct Table {
     value_columns: Vec<usize>,
     /// Of all columns.
     types: Vec<ColumnType>,
+    /// The transaction that has loaded it without undo; 0: older than all.
+    pub(crate) filled_by: AtomicU64,
 }
 
 impl Table {
@@ -125,6 +128,7 @@ impl Table {
                 .map(|column| column.column_type)
                 .collect(),
             schema,
+            filled_by: AtomicU64::new(0),
         })
     }
 
@@ -269,6 +273,22 @@ impl Table {
             .map_err(|error| damaged(error.to_string()))?;
         decode_row_into(payload, &self.value_columns, &self.types, &mut row)
             .map_err(|error| damaged(error.to_string()))?;
+        Ok(row)
+    }
+
+    /// What an entry of an index, whose primary key begins at `key_at`, says of its
+    /// row: the columns of both. All others are null.
+    pub(crate) fn row_of_entry(
+        &self,
+        index: &SecondaryIndex,
+        entry: &[u8],
+        key_at: usize,
+    ) -> Result<Row, Error> {
+        let mut row = vec![Value::Null; self.types.len()];
+        let (columns, key) = entry.split_at(key_at);
+        decode_key_into(columns, &index.columns, &self.types, &mut row)
+            .and_then(|()| decode_key_into(key, &self.key_columns, &self.types, &mut row))
+            .map_err(|error| self.damaged_entry(index, &error))?;
         Ok(row)
     }
 

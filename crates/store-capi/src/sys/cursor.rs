@@ -50,6 +50,9 @@ pub struct iolane_range {
     pub lock: i32,
     /// Of enum iolane_when_locked.
     pub when_locked: i32,
+    /// 1: with an index, and without locks, rows have its columns and those of the primary
+    /// key only, all others are null. Mostly the rows need not be read then.
+    pub only_keys: i32,
 }
 
 /// How far a transaction has come in a range. For one thread at a time.
@@ -118,6 +121,10 @@ pub unsafe extern "C" fn iolane_cursor_open(
             direction(range.backward),
             lock(range.lock, range.when_locked)?,
         )?;
+        let opened = match range.only_keys {
+            0 => opened,
+            _ => opened.only_keys(),
+        };
         give(
             cursor,
             iolane_cursor {

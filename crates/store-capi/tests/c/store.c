@@ -137,6 +137,42 @@ static void check_cursor(const char *index)
 	iolane_row_free(row);
 }
 
+static const char TOWNS[] =
+	"{\"name\": \"town\", \"columns\": [{\"name\": \"id\", \"type\": \"integer\"}, "
+	"{\"name\": \"people\", \"type\": \"integer\"}, {\"name\": \"name\", \"type\": \"blob\"}], "
+	"\"primary_key\": [\"id\"], "
+	"\"indexes\": [{\"name\": \"by_people\", \"columns\": [\"people\"], \"unique\": false}]}";
+
+/* What an index does not have is null; not where rows are locked. */
+static void check_only_keys(void)
+{
+	iolane_transaction *transaction = begin();
+	struct iolane_range range = { .index = "by_people", .only_keys = 1 };
+	struct iolane_value town[] = { integer(1), integer(1000), blob("Ulm") };
+	const struct iolane_value *values;
+	iolane_cursor *cursor;
+	iolane_row *row;
+	size_t count;
+	int lock;
+
+	CHECK(!iolane_row_new(&row));
+	CHECK(!iolane_store_table_create(store, TOWNS));
+	CHECK(!iolane_transaction_insert(transaction, "town", town, 3));
+	for (lock = IOLANE_LOCK_NONE; lock <= IOLANE_LOCK_SHARED; lock++) {
+		range.lock = lock;
+		CHECK(!iolane_cursor_open(transaction, "town", &range, &cursor));
+		CHECK(iolane_cursor_next(cursor, transaction, row) == 1);
+		CHECK(!iolane_row_values(row, &values, &count) && count == 3);
+		CHECK(values[0].integer == 1 && values[1].integer == 1000);
+		CHECK(values[2].kind == (lock == IOLANE_LOCK_NONE ? IOLANE_NULL : IOLANE_BLOB));
+		CHECK(iolane_cursor_next(cursor, transaction, row) == 0);
+		iolane_cursor_free(cursor);
+	}
+	iolane_row_free(row);
+	CHECK(!iolane_transaction_rollback(transaction));
+	CHECK(!iolane_store_table_drop(store, "town"));
+}
+
 static void check_savepoints(void)
 {
 	iolane_transaction *transaction = begin();
@@ -272,6 +308,7 @@ int main(int argc, char **argv)
 	check_errors();
 	check_cursor(NULL);
 	check_cursor("by_name");
+	check_only_keys();
 	check_savepoints();
 	check_prepared();
 	check_sizes();

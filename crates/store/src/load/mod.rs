@@ -26,6 +26,7 @@ use crate::txn::Error;
 use crate::txn::version::{LONG, RollPointer, VersionRef};
 use sort::{SortError, Sorter, leaves_of};
 use std::ops::Bound;
+use std::sync::atomic::Ordering;
 
 /// So many bytes of rows show whether they come in order.
 const PROBE_BYTES: usize = 1 << 20;
@@ -128,6 +129,7 @@ impl<'s, B: Backing> Loader<'s, B> {
         expected: Expected,
     ) -> Loader<'s, B> {
         let entries = table.indexes.iter();
+        table.filled_by.store(trx, Ordering::Release);
         Loader {
             system,
             trx,

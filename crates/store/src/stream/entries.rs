@@ -8,11 +8,13 @@ use super::{BEGIN_ROWS, LeafAhead, More, Next, PageStream, Source, UNNAMED_MAX};
 use crate::access::Pages;
 use crate::attempt::Interrupt;
 use crate::ids::PageId;
+use crate::page::slotted::Slotted;
 use crate::policy::{IndexReadAhead, Role};
 use crate::table::Table;
-use crate::tree::Cursor;
-use crate::txn::Error;
+use crate::tree::{Cursor, Leaves, Watch};
+use crate::txn::{Error, Unsettled};
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Entries collected at a time.
@@ -30,6 +32,8 @@ pub(crate) struct Entry {
     leaf: Option<PageId>,
     /// That leaf was named, and counts this entry.
     is_named: bool,
+    /// Its row had no change that was not settled: it is true for whoever asked.
+    pub(crate) is_settled: bool,
 }
 
 struct EntrySource<'p, P> {
@@ -53,9 +57,44 @@ struct EntrySource<'p, P> {
     stopped_at: Option<PageId>,
     /// What collecting has met; told when all before it is used up.
     failed: Option<Error>,
+    /// Says which rows are settled, for whoever needs no more than their entries.
+    judge: Option<&'p Unsettled>,
+    /// Which of the entries that the cursor has copied of a leaf are of such rows.
+    settled: Vec<bool>,
 }
 
-impl<P: Pages> EntrySource<'_, P> {
+/// Looks at the entries that a cursor copies, while it holds the latch of their leaf.
+struct Judging<'a, 'p, P> {
+    leaves: &'a mut LeafAhead<'p, P>,
+    judge: Option<&'p Unsettled>,
+    table: &'a Table,
+    index: usize,
+    settled: &'a mut Vec<bool>,
+}
+
+impl<P: Pages> Watch for Judging<'_, '_, P> {
+    fn waits_for(&mut self, page: PageId, rest: impl FnOnce() -> Leaves) {
+        self.leaves.waits_for(page, rest);
+    }
+
+    fn copied(&mut self, slots: Slotted<'_>, range: Range<usize>) {
+        self.settled.clear();
+        let Some(judge) = self.judge else { return };
+        self.settled.extend(range.map(|slot| {
+            let entry = slots.key(slot);
+            let key_at = self
+                .table
+                .split_entry(&self.table.indexes[self.index], entry);
+            key_at.is_ok_and(|at| judge.is_settled(self.table.id, &entry[at..]))
+        }));
+    }
+
+    fn came_to(&mut self, leaf: PageId) {
+        self.leaves.came_to(leaf);
+    }
+}
+
+impl<'p, P: Pages> EntrySource<'p, P> {
     fn entry(table: &Table, index: usize, bytes: &[u8]) -> Result<Entry, Error> {
         let key_at = table.split_entry(&table.indexes[index], bytes)?;
         Ok(Entry {
@@ -63,22 +102,46 @@ impl<P: Pages> EntrySource<'_, P> {
             key_at,
             leaf: None,
             is_named: false,
+            is_settled: false,
         })
+    }
+
+    fn watched(&mut self) -> (&mut Cursor, Judging<'_, 'p, P>) {
+        let judging = Judging {
+            leaves: &mut self.leaves,
+            judge: self.judge,
+            table: &self.table,
+            index: self.index,
+            settled: &mut self.settled,
+        };
+        (&mut self.cursor, judging)
+    }
+
+    /// The entry that the cursor has given last.
+    fn judged(&self, mut entry: Entry) -> Entry {
+        let is_settled = self.settled.get(self.cursor.taken());
+        entry.is_settled = is_settled.copied().unwrap_or(false);
+        entry
     }
 
     /// The next entry, waiting for its leaf.
     fn wait_next(&mut self) -> Result<Option<Entry>, Error> {
-        let found = self.cursor.next_watched(self.pages, &mut self.leaves)?;
-        found
-            .map(|(bytes, _)| Self::entry(&self.table, self.index, bytes))
-            .transpose()
+        let pages = self.pages;
+        let (cursor, mut judging) = self.watched();
+        let found = cursor.next_watched(pages, &mut judging)?;
+        let entry = found.map(|(bytes, _)| Self::entry(judging.table, judging.index, bytes));
+        let entry = entry.transpose()?;
+        Ok(entry.map(|entry| self.judged(entry)))
     }
 
     /// Collects an entry if that needs no wait. `false`: not now.
     fn collect(&mut self, next: &mut Next) -> bool {
-        let stopped = match self.cursor.try_next(self.pages, &mut self.leaves) {
-            Ok(Some((bytes, _))) => match Self::entry(&self.table, self.index, bytes) {
+        let pages = self.pages;
+        let (cursor, mut judging) = self.watched();
+        let stopped = match cursor.try_next(pages, &mut judging) {
+            Ok(Some((bytes, _))) => match Self::entry(judging.table, judging.index, bytes) {
                 Ok(entry) => {
+                    let entry = self.judged(entry);
                     self.entries.push_back(entry);
                     return true;
                 }
@@ -102,7 +165,7 @@ impl<P: Pages> EntrySource<'_, P> {
     /// Finds the leaf of an entry. Returns the branch that is missing for it.
     fn find_leaf(&mut self, at: usize, next: &mut Next) -> Option<PageId> {
         let entry = &mut self.entries[at];
-        if entry.leaf.is_some() {
+        if entry.leaf.is_some() || entry.is_settled {
             return None;
         }
         let key = &entry.bytes[entry.key_at..];
@@ -229,7 +292,23 @@ impl<'p, P: Pages> EntryRows<'p, P> {
                 stuck_at: None,
                 stopped_at: None,
                 failed: None,
+                judge: None,
+                settled: Vec::new(),
             }),
+        }
+    }
+
+    /// From here on entries are judged, which is right for one view; or not any more.
+    pub(crate) fn judge_by(&mut self, judge: Option<&'p Unsettled>) {
+        let source = match &mut self.state {
+            State::Alone(source) => source,
+            State::Ahead(stream) => &mut stream.source,
+            State::Changing => return,
+        };
+        source.judge = judge;
+        source.settled.clear();
+        for entry in &mut source.entries {
+            entry.is_settled = false;
         }
     }
 

@@ -64,6 +64,9 @@ pub(crate) trait Watch {
     /// It has to wait for a page, and will come to the leaves of `rest` then.
     fn waits_for(&mut self, page: PageId, rest: impl FnOnce() -> Leaves);
 
+    /// It has copied the records in these slots of a leaf, and still holds its latch.
+    fn copied(&mut self, _slots: Slotted<'_>, _range: Range<usize>) {}
+
     /// It has copied what it needs of a leaf.
     fn came_to(&mut self, leaf: PageId);
 }
@@ -158,6 +161,15 @@ impl Cursor {
         ))
     }
 
+    /// Which of the records that were copied of a leaf, counted from its beginning, came
+    /// last.
+    pub(crate) fn taken(&self) -> usize {
+        match self.direction {
+            Direction::Forward => self.left.start.saturating_sub(1),
+            Direction::Backward => self.left.end,
+        }
+    }
+
     /// Whether all that was copied of a leaf has been taken: the next record, if
     /// there is one, is in another.
     pub(crate) fn is_through_leaf(&self) -> bool {
@@ -182,7 +194,8 @@ impl Cursor {
             .shared_at(pages, aim, 0, |slots, slot| fences.narrow(slots, slot))?;
         let slots = Slotted::new(&leaf);
         let range = within(slots, &self.lower, &self.upper);
-        copy_records(&leaf, slots, range, &mut self.copy, &mut self.spans);
+        copy_records(&leaf, slots, range.clone(), &mut self.copy, &mut self.spans);
+        watch.copied(slots, range);
         drop(leaf);
         self.leaf = Some(id);
         self.left = 0..self.spans.len();

@@ -69,6 +69,19 @@ impl<'s, B: Backing> Transaction<'s, B> {
 }
 
 impl<'s, B: Backing> Cursor<'s, B> {
+    /// The same rows, but of these only the columns of the index and of the primary key,
+    /// in which -0.0 is 0.0; all others come as null. An index has them, and whether its
+    /// entries are what the transaction sees is known for all rows that nobody has
+    /// changed lately, so that rows are mostly not read. Without an index, or where rows
+    /// are locked, it changes nothing.
+    #[must_use]
+    pub fn only_keys(mut self) -> Self {
+        if let Way::Seen(walk) = &mut self.0 {
+            walk.want_only_keys();
+        }
+        self
+    }
+
     /// The next row as a transaction sees it, which is the one that made the cursor.
     /// After an error there are none.
     ///
@@ -117,7 +130,12 @@ impl<'s, B: Backing> Cursor<'s, B> {
             }
         };
         match &mut way {
-            Way::Seen(walk) => walk.last = last.clone(),
+            Way::Seen(walk) => {
+                walk.last = last.clone();
+                if matches!(&self.0, Way::Seen(turned) if turned.wants_only_keys()) {
+                    walk.want_only_keys();
+                }
+            }
             Way::Locked(walk) => walk.last = last.clone(),
         }
         self.0 = way;

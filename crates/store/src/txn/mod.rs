@@ -8,7 +8,8 @@
 //!
 //! A secondary index has an entry (its columns, then the primary key) for each
 //! version of a row that anybody may see, and no more information: whether an
-//! entry is true for a reader, the reader's version of the row says. So entries
+//! entry is true for a reader, the reader's version of the row says, unless the row
+//! has no unsettled change. So entries
 //! are inserted after a change of the row, and removed when the last version
 //! with these columns has gone, by a rollback or by purge.
 //!
@@ -22,6 +23,7 @@
 //! | `write`, `change_range` | insert, update, delete; the rows of a range |
 //! | `many` | rows whose keys are known beforehand |
 //! | `secondary` | entries of secondary indexes |
+//! | `unsettled` | which rows have changes that are not settled: the entries of all others are true for everybody |
 //! | `rollback`, `purge` | undoing; taking away what nobody sees |
 //! | `level` | how urgent its requests are |
 //! | `lag` | how far purge is behind, and what writers pay for that |
@@ -47,6 +49,7 @@ mod secondary;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod unsettled;
 pub(crate) mod version;
 mod views;
 mod write;
@@ -65,4 +68,5 @@ pub(crate) use prepared::PreparedTransactions;
 pub(crate) use purge::{PURGE_RECORDS, Purge};
 pub(crate) use range::encode_bounds;
 pub(crate) use secondary::EntryLocks;
+pub(crate) use unsettled::Unsettled;
 pub(crate) use views::{OpenView, View, Views};

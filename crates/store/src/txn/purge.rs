@@ -9,7 +9,7 @@
 
 use super::lag::Lag;
 use super::version::{Version, VersionRef};
-use super::{Error, View};
+use super::{Error, Unsettled, View};
 use crate::access::{MiniTransaction, Pages, PagesError};
 use crate::attempt::in_mini;
 use crate::backing::Backing;
@@ -127,7 +127,12 @@ impl Purge {
     }
 
     /// A slot that was there when the store was opened.
-    pub(crate) fn adopt<P: Pages>(&self, pages: &P, slot: &mut Slot) -> Result<(), PagesError> {
+    pub(crate) fn adopt<P: Pages>(
+        &self,
+        pages: &P,
+        unsettled: &Unsettled,
+        slot: &mut Slot,
+    ) -> Result<(), PagesError> {
         let head = read_header(pages, slot.header)?.head;
         self.add(slot, head);
         let mut place = head;
@@ -136,7 +141,11 @@ impl Purge {
                 Step::End => return Ok(()),
                 Step::NextPage(page) => (Place::begin_of(page), None),
                 Step::Record { bytes, next } => {
-                    match Record::decode(&bytes).map(|record| record.body) {
+                    let record = Record::decode(&bytes);
+                    if let Some(record) = &record {
+                        unsettled.found(record);
+                    }
+                    match record.map(|record| record.body) {
                         Some(Body::End { number, .. }) => (next, Some(number)),
                         _ => (next, None),
                     }
@@ -365,6 +374,18 @@ impl<B: Backing> System<B> {
     /// end.
     fn eat_record(&self, bytes: &[u8], at: Place, oldest: &View) -> Result<bool, Error> {
         let record = Record::decode(bytes).expect("the stream was checked");
+        let is_end = self.eat_what_was(&record, bytes[KIND_AT], at, oldest)?;
+        self.unsettled.settled(&record);
+        Ok(is_end)
+    }
+
+    fn eat_what_was(
+        &self,
+        record: &Record<'_>,
+        kind: u8,
+        at: Place,
+        oldest: &View,
+    ) -> Result<bool, Error> {
         if record.undone {
             return Ok(false);
         }
@@ -388,10 +409,10 @@ impl<B: Backing> System<B> {
             self.eat_entries(&table, key, &before.to_version(), oldest)?;
         }
         if change == Change::Delete {
-            self.eat_row(&table, key, &record, at)?;
+            self.eat_row(&table, key, record, at)?;
         }
         if let Some(value) = before.long() {
-            self.eat_long(&table, key, value, bytes[KIND_AT], at)?;
+            self.eat_long(&table, key, value, kind, at)?;
         }
         Ok(false)
     }

@@ -1,7 +1,7 @@
 //! Ranges of rows in the order of an index.
 
 use super::secondary::above;
-use super::{Error, Transaction};
+use super::{Error, Transaction, Unsettled};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::page_store::PageStore;
@@ -11,6 +11,7 @@ use crate::table::Table;
 use crate::tree::{Cursor, Direction};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The rows of a range, as their transaction sees them. It can be used again
 /// when they are dropped.
@@ -28,6 +29,16 @@ pub(super) struct Walk<'s, B: Backing> {
     reading: Failed,
     /// The key or entry of the last row that came.
     pub(super) last: Vec<u8>,
+    /// What is asked of entries beside the order of their rows.
+    keys: OnlyKeys,
+}
+
+/// Whether rows are needed, or no more of them than their entries have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OnlyKeys {
+    No,
+    /// They are judged for the view of this age, if there is one.
+    Yes(Option<u64>),
 }
 
 /// What could not be read.
@@ -314,7 +325,17 @@ impl<'s, B: Backing> Walk<'s, B> {
             failed: None,
             reading: Failed::Page,
             last: Vec::new(),
+            keys: OnlyKeys::No,
         }
+    }
+
+    /// From here on rows have the columns of the index and of the primary key only.
+    pub(super) fn want_only_keys(&mut self) {
+        self.keys = OnlyKeys::Yes(None);
+    }
+
+    pub(super) fn wants_only_keys(&self) -> bool {
+        self.keys != OnlyKeys::No
     }
 
     /// The index that it goes by.
@@ -345,8 +366,22 @@ impl<'s, B: Backing> Walk<'s, B> {
                 }
             }
             Way::Entries(index, entries) => {
+                if let OnlyKeys::Yes(age) = &mut self.keys
+                    && *age != Some(transaction.view().age())
+                {
+                    *age = Some(transaction.view().age());
+                    entries.judge_by(transaction.judge_of_entries(table));
+                }
+                let only_keys = self.keys != OnlyKeys::No;
                 while let Some(entry) = entries.next()? {
-                    let row = transaction.row_of_entry(table, *index, &entry, entries)?;
+                    let mut row = match entry.is_settled {
+                        false => transaction.row_of_entry(table, *index, &entry, entries)?,
+                        true => Some(Row::new()),
+                    };
+                    if let Some(row) = row.as_mut().filter(|_| only_keys) {
+                        let index = &table.indexes[*index];
+                        *row = table.row_of_entry(index, &entry.bytes, entry.key_at)?;
+                    }
                     entries.is_through_with(&entry);
                     if row.is_some() {
                         set_bytes(&mut self.last, &entry.bytes);
@@ -409,7 +444,16 @@ impl<B: Backing> Rows<'_, '_, B> {
     }
 }
 
-impl<B: Backing> Transaction<'_, B> {
+impl<'s, B: Backing> Transaction<'s, B> {
+    /// What says of which rows of a table all entries are true for its view.
+    fn judge_of_entries(&self, table: &Table) -> Option<&'s Unsettled> {
+        let filled_by = table.filled_by.load(Ordering::Acquire);
+        let unsettled = &self.system.unsettled;
+        unsettled
+            .is_enough_for(self.view(), self.own(), filled_by)
+            .then_some(unsettled)
+    }
+
     /// The row of an entry, if it is that entry's for the transaction.
     fn row_of_entry(
         &self,

@@ -188,7 +188,7 @@ impl<B: Backing> Transaction<'_, B> {
         version.ok_or_else(|| damaged(table, "a row without its head".to_owned()))
     }
 
-    fn view(&self) -> &View {
+    pub(super) fn view(&self) -> &View {
         &self.view.as_ref().expect("opened before reading").view
     }
 

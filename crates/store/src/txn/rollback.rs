@@ -102,6 +102,7 @@ impl<B: Backing> System<B> {
                 })?;
             }
         }
+        self.unsettled.settled(&record);
         Ok(record.previous)
     }
 

@@ -50,6 +50,11 @@ pub(crate) struct View {
 }
 
 impl View {
+    /// No other view has it.
+    pub(crate) fn age(&self) -> u64 {
+        self.age
+    }
+
     /// Whether the changes of `trx` belong to it.
     pub(crate) fn sees(&self, trx: u64) -> bool {
         trx < self.next && self.active.binary_search(&trx).is_err()

@@ -3,7 +3,7 @@
 use super::change::{Changes, Planned, Refused};
 use super::read::damaged;
 use super::version::{DELETED, Version};
-use super::{Error, Transaction};
+use super::{Error, Transaction, Unsettled};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::table::Table;
@@ -11,6 +11,48 @@ use crate::tree::{ModifyError, Tree};
 use crate::undo::record::Change;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Rows that are counted as unsettled as they are about to be changed: those that are
+/// not changed in the end are not any more.
+struct Begun<'a> {
+    unsettled: &'a Unsettled,
+    table: u64,
+    rows: &'a [Planned],
+}
+
+impl<'a> Begun<'a> {
+    fn of(unsettled: &'a Unsettled, table: &Table, rows: &'a [Planned]) -> Begun<'a> {
+        for row in rows.iter().filter(|row| !row.entries_stay) {
+            unsettled.begin(table.id, &row.key);
+        }
+        let table = table.id;
+        Begun {
+            unsettled,
+            table,
+            rows,
+        }
+    }
+
+    /// The first rows are changed: undo has them.
+    fn keep(&mut self, count: usize) -> &'a [Planned] {
+        let (changed, rest) = self.rows.split_at(count);
+        self.rows = rest;
+        changed
+    }
+
+    /// The first rows stay as they are.
+    fn give_up(&mut self, count: usize) {
+        for row in self.keep(count).iter().filter(|row| !row.entries_stay) {
+            self.unsettled.end(self.table, &row.key);
+        }
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.give_up(self.rows.len());
+    }
+}
 
 impl<B: Backing> Transaction<'_, B> {
     /// Inserts a row.
@@ -148,23 +190,25 @@ impl<B: Backing> Transaction<'_, B> {
         for row in &mut changes.planned {
             system.put_away(writer, table, row)?;
         }
-        let mut left = &changes.planned[..];
-        while !left.is_empty() {
-            let count = match system.change_some(writer, view, table, left) {
+        let mut left = Begun::of(&system.unsettled, table, &changes.planned);
+        while !left.rows.is_empty() {
+            let count = match system.change_some(writer, view, table, left.rows) {
                 Ok(count) => count,
                 Err(ModifyError::Aborted(Refused::Absent)) => {
-                    left = &left[1..];
+                    left.give_up(1);
                     continue;
                 }
-                Err(error) => return Err(self.refused(table, error)),
+                Err(error) => {
+                    drop(left);
+                    return Err(self.refused(table, error));
+                }
             };
-            let (changed, rest) = left.split_at(count);
-            for (index, entry) in changed.iter().flat_map(|row| &row.entries) {
+            for (index, entry) in left.keep(count).iter().flat_map(|row| &row.entries) {
                 system.ensure_entry(&table.indexes[*index], entry)?;
             }
             changes.made += count as u64;
-            left = rest;
         }
+        drop(left);
         changes.planned.clear();
         drop(changing);
         self.pay_on_the_way();

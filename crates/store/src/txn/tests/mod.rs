@@ -7,6 +7,7 @@ mod histories;
 mod lag;
 mod many;
 mod model;
+mod only_keys;
 mod recovery;
 
 use crate::access::memory::{MemoryMini, MemoryOptions, MemoryPages, MemoryShared};

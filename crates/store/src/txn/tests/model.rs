@@ -1,6 +1,7 @@
 //! Random operations of interleaved transactions, against a model that keeps
 //! every committed state.
 
+use super::only_keys::{keys_of, try_only_keys};
 use super::*;
 use crate::RowChange;
 use crate::tree::Direction;
@@ -121,6 +122,15 @@ fn compare(twin: &mut Twin<'_>, model: &Model) {
             _ => panic!("an id"),
         });
         assert_eq!(rows, expected, "{index}");
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut keys = try_only_keys(&mut twin.real, index, direction).unwrap();
+            keys.sort_by_key(|row| match row[0] {
+                Value::Integer(id) => id,
+                _ => panic!("an id"),
+            });
+            let expected = expected.iter().map(|row| keys_of(index, row));
+            assert_eq!(keys, expected.collect::<Vec<_>>(), "{index}");
+        }
     }
     let group: [Value; 1] = ["g2".into()];
     let bounds = (Bound::Included(&group[..]), Bound::Included(&group[..]));
