@@ -20,14 +20,28 @@ ha_iolane::~ha_iolane()
 	iolane_cursor_free(cursor_);
 }
 
+/* Whether entries of all keys give the values of the primary key. */
+bool ha_iolane::has_decodable_primary_key() const
+{
+	const TABLE_SHARE *share = table_share;
+
+	if (!share || !share->key_info || share->primary_key >= share->keys)
+		return false;
+	const KEY *key = &share->key_info[share->primary_key];
+
+	return can_decode(key, key->user_defined_key_parts);
+}
+
 handler::Table_flags ha_iolane::table_flags() const
 {
 	/* Rows between others are not locked: statements cannot be repeated elsewhere. */
-	return HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_SQL_HANDLER | HA_CAN_GEOMETRY |
+	Table_flags flags = HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_SQL_HANDLER | HA_CAN_GEOMETRY |
 	       HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_REC_NOT_IN_SEQ | HA_BINLOG_ROW_CAPABLE |
 	       HA_CAN_VIRTUAL_COLUMNS | HA_CAN_BIT_FIELD | HA_CAN_ONLINE_BACKUPS |
 	       HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CRASH_SAFE | HA_TABLE_SCAN_ON_INDEX |
 	       HA_CONCURRENT_OPTIMIZE;
+
+	return has_decodable_primary_key() ? flags | HA_PRIMARY_KEY_IN_READ_INDEX : flags;
 }
 
 /*
@@ -59,13 +73,28 @@ static void forget_wrong_orders(TABLE *table)
 	}
 }
 
-ulong ha_iolane::index_flags(uint key, uint, bool) const
+ulong ha_iolane::index_flags(uint key, uint part, bool) const
 {
 	ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_RANGE;
 
 	if (!is_merged_wrongly(table_share, key))
 		flags |= HA_READ_ORDER;
-	return is_primary(key) ? flags | HA_CLUSTERED_INDEX : flags;
+	if (is_primary(key))
+		return flags | HA_CLUSTERED_INDEX;
+	if (key < table_share->keys && can_decode(&table_share->key_info[key], part + 1))
+		flags |= HA_KEYREAD_ONLY;
+	return flags;
+}
+
+/* The same for the primary key, which all other keys have. */
+void ha_iolane::note_primary_key_in_others()
+{
+	if (!has_decodable_primary_key())
+		return;
+	const KEY *key = &table->key_info[table_share->primary_key];
+
+	for (uint part = 0; part < key->user_defined_key_parts; part++)
+		key->key_part[part].field->part_of_key.merge(table_share->keys_for_keyread);
 }
 
 /* The transaction, where the statement has told that it uses the table. */
@@ -138,6 +167,8 @@ int ha_iolane::open(const char *name, int, uint)
 	if (!share_)
 		return HA_ERR_NO_SUCH_TABLE;
 	forget_wrong_orders(table);
+	note_primary_key_in_others();
+	find_keys_of_rows();
 	/* Its length, then the primary key, or the number of the row. */
 	ref_length = 2 + 8;
 	if (has_primary_key()) {

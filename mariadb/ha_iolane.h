@@ -46,6 +46,15 @@ public:
 	time_t looked_at = 0;
 };
 
+/* Whether rows say beside a key that a part of it is NULL. */
+inline bool takes_null_mark(const KEY *key)
+{
+	return (key->flags & HA_NOSAME) && (key->flags & HA_NULL_PART_KEY);
+}
+
+/* Which value of a row of the store is which key; that of the primary one is the first. */
+std::vector<size_t> places_of_keys(const TABLE *table);
+
 } /* namespace iolane */
 
 class ha_iolane final : public handler {
@@ -141,6 +150,9 @@ private:
 
 	bool has_primary_key() const { return table_share->primary_key < MAX_KEY; }
 	bool is_primary(uint key) const { return key == table_share->primary_key; }
+	bool has_decodable_primary_key() const;
+	void note_primary_key_in_others();
+	void find_keys_of_rows();
 	std::string name() const;
 	template<typename Call> int on_table(Call call) const;
 	iolane_transaction *transaction();
@@ -157,7 +169,10 @@ private:
 	int open_cursor(uint key, const Range &range);
 	void close_cursor();
 	int fetch(uchar *record);
-	int take(uchar *record);
+	int take(uchar *record, bool only_keys = false);
+	bool reads_keys() const { return keyread_enabled_for(active_index) && !is_primary(active_index); }
+	bool keyread_enabled_for(uint key) const { return keyread < MAX_KEY && keyread == key; }
+	int take_keys(const iolane_value *values, uchar *record);
 	int walk(uchar *record, bool backward);
 	int get(uchar *record, const std::string &key);
 
@@ -200,6 +215,8 @@ private:
 	bool backward_ = false;
 	/* It ends before its index does, as the server asked for one key. */
 	bool is_narrow_ = false;
+	/* Its rows have no more than the columns of the key and of the primary one. */
+	bool only_keys_ = false;
 	/* Its rows all have the key that was searched for. */
 	bool is_one_key_ = false;
 	bool has_row_ = false;
@@ -216,6 +233,10 @@ private:
 	iolane_many *many_ = nullptr;
 	std::vector<range_id_t> ranges_;
 
+	/* Which value of a row of the store is which key. */
+	std::vector<size_t> key_values_;
+	/* How many parts of each key can be decoded. */
+	std::vector<uint> decodable_;
 	/* A row on its way to the store. */
 	std::string packed_, packed_before_;
 	std::vector<std::string> keys_;

@@ -17,6 +17,7 @@ void ha_iolane::close_cursor()
 	cursor_ = nullptr;
 	is_narrow_ = false;
 	is_one_key_ = false;
+	only_keys_ = false;
 	has_row_ = false;
 	is_old_ = false;
 }
@@ -50,6 +51,7 @@ int ha_iolane::open_cursor(uint key, const Range &range)
 	}
 	bounds.backward = range.backward;
 	bounds.lock = lock_;
+	bounds.only_keys = bounds.index && reads_keys() && lock_ == IOLANE_LOCK_NONE;
 	bounds.when_locked = when_locked_;
 	backward_ = range.backward;
 	int error = check_readable();
@@ -60,18 +62,66 @@ int ha_iolane::open_cursor(uint key, const Range &range)
 		return iolane_cursor_open(transaction(), table, &bounds, &cursor_);
 	});
 
-	return code ? fail(code) : 0;
+	if (code)
+		return fail(code);
+	only_keys_ = bounds.only_keys;
+	return 0;
 }
 
 /* The row that is in row_ becomes the record. */
-int ha_iolane::take(uchar *record)
+int ha_iolane::take(uchar *record, bool only_keys)
 {
 	size_t count;
 	const iolane_value *values = row_.values(&count);
 
 	current_.assign((const char *) values[0].bytes, values[0].length);
 	has_row_ = true;
-	return unpack_record(table, (const uchar *) values[1].bytes, values[1].length, record);
+	if (!only_keys) {
+		int error = unpack_record(table, (const uchar *) values[1].bytes, values[1].length, record);
+
+		if (error || !reads_keys())
+			return error;
+	}
+	/* The server does not compute virtual columns now. */
+	return take_keys(values, record);
+}
+
+/* Where the server reads a key only, its values come from there, and the primary key's. */
+int ha_iolane::take_keys(const iolane_value *values, uchar *record)
+{
+	for (uint key : { active_index, table_share->primary_key }) {
+		if (key >= table_share->keys)
+			continue;
+		const iolane_value *value = &values[key_values_[key]];
+
+		if (!decode_key(table, &table->key_info[key], decodable_[key], (const uchar *) value->bytes,
+				value->length, record))
+			return HA_ERR_CRASHED_ON_USAGE;
+	}
+	return 0;
+}
+
+/* As fill_row() has them. */
+std::vector<size_t> iolane::places_of_keys(const TABLE *table)
+{
+	std::vector<size_t> places;
+	size_t place = 2;
+
+	for (uint i = 0; i < table->s->keys; i++) {
+		places.push_back(i == table->s->primary_key ? 0 : place);
+		if (i != table->s->primary_key)
+			place += 1 + takes_null_mark(&table->key_info[i]);
+	}
+	return places;
+}
+
+void ha_iolane::find_keys_of_rows()
+{
+	key_values_ = places_of_keys(table);
+	decodable_.clear();
+	/* The table's own parts are of columns that are as long as they are. */
+	for (uint i = 0; i < table_share->keys; i++)
+		decodable_.push_back(count_decodable(&table_share->key_info[i]));
 }
 
 /* The next row of the cursor. */
@@ -85,7 +135,7 @@ int ha_iolane::fetch(uchar *record)
 
 	if (code < 0)
 		return fail(code);
-	return code ? take(record) : HA_ERR_END_OF_FILE;
+	return code ? take(record, only_keys_) : HA_ERR_END_OF_FILE;
 }
 
 int ha_iolane::rnd_init(bool scan)
@@ -135,7 +185,8 @@ int ha_iolane::rnd_pos(uchar *record, uchar *position)
 
 void ha_iolane::position(const uchar *record)
 {
-	const std::string &key = has_primary_key() ? key_of(record) : current_;
+	/* Where only a key is read the record may lack the primary one. */
+	const std::string &key = has_primary_key() && !keyread_enabled() ? key_of(record) : current_;
 
 	memset(ref, 0, ref_length);
 	int2store(ref, (uint16) key.size());

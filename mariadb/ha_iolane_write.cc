@@ -39,7 +39,7 @@ void ha_iolane::fill_row(const uchar *record, const std::string &key)
 		keys_[i].clear();
 		encode_key(table, info, info->user_defined_key_parts, record, &keys_[i], &has_null);
 		values_.push_back(blob(keys_[i]));
-		if ((info->flags & HA_NOSAME) && (info->flags & HA_NULL_PART_KEY))
+		if (takes_null_mark(info))
 			values_.push_back(has_null ? iolane_value() : integer(1));
 	}
 }

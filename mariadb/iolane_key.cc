@@ -20,10 +20,6 @@
 
 namespace iolane {
 
-/* A byte up to ESCAPE is written as ESCAPE and the next byte; END is below all. */
-static const uchar END = 0;
-static const uchar ESCAPE = 1;
-
 /* Marks behind a chunk: what follows is less than spaces, spaces only, or more. */
 enum { REST_LESS = 1, REST_EQUAL = 2, REST_MORE = 3 };
 
@@ -33,14 +29,14 @@ static const size_t CHUNK_BYTES_MIN = 8;
 static void append_escaped(const uchar *bytes, size_t length, std::string *out)
 {
 	for (size_t i = 0; i < length; i++) {
-		if (bytes[i] <= ESCAPE) {
-			out->push_back((char) ESCAPE);
+		if (bytes[i] <= KEY_STRING_ESCAPE) {
+			out->push_back((char) KEY_STRING_ESCAPE);
 			out->push_back((char) (bytes[i] + 1));
 		} else {
 			out->push_back((char) bytes[i]);
 		}
 	}
-	out->push_back((char) END);
+	out->push_back((char) KEY_STRING_END);
 }
 
 /* How what is left of weights compares with spaces. */
@@ -207,15 +203,15 @@ void encode_key(TABLE *table, const KEY *key, uint parts, const uchar *record, s
 	}
 }
 
-/* Bits beside those for NULL, as key_restore() of the server has them. */
-static void restore_bits(const KEY_PART_INFO *part, const uchar *from, uchar *record)
+/* Bits beside those for NULL: of a column that cannot be NULL, too. */
+static void restore_bits(TABLE *table, const KEY_PART_INFO *part, const uchar *from, uchar *record)
 {
 	Field_bit *field = (Field_bit *) part->field;
 	uint head = 0;
 
 	if (field->bit_len) {
-		set_rec_bits(*from, record + part->null_offset + (part->null_bit == 128),
-			     field->bit_ofs, field->bit_len);
+		set_rec_bits(*from, record + (field->bit_ptr - table->record[0]), field->bit_ofs,
+			     field->bit_len);
 		head = 1;
 	}
 	memcpy(record + part->offset, from + head, part->length - head);
@@ -249,7 +245,7 @@ void restore_key(TABLE *table, const KEY *key, uint parts, const uchar *from, uc
 				int2store(record + part->offset, (uint16) length);
 			memcpy(record + part->offset + head, from + HA_KEY_BLOB_LENGTH, length);
 		} else if (part->type == HA_KEYTYPE_BIT) {
-			restore_bits(part, from, record);
+			restore_bits(table, part, from, record);
 		} else {
 			memcpy(record + part->offset, from, part->length);
 		}

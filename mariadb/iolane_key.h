@@ -24,6 +24,23 @@ void encode_key(TABLE *table, const KEY *key, uint parts, const uchar *record,
  */
 void restore_key(TABLE *table, const KEY *key, uint parts, const uchar *from, uchar *record);
 
+/* A byte up to the escape is written as the escape and the next byte; the end is below all. */
+const uchar KEY_STRING_END = 0;
+const uchar KEY_STRING_ESCAPE = 1;
+
+/* Whether the first parts of a key can be decoded: columns of types that keep their values. */
+bool can_decode(const KEY *key, uint parts);
+
+/* How many of its parts can. */
+uint count_decodable(const KEY *key);
+
+/*
+ * The reverse of encode_key(), of parts that can be decoded: puts the values into a record
+ * that is laid out as table->record[0]. Returns false where the bytes are no such key.
+ */
+bool decode_key(TABLE *table, const KEY *key, uint parts, const uchar *bytes, size_t length,
+		uchar *record);
+
 /* The least bytes above all that begin with `prefix`; "" if there are none. */
 std::string end_of_prefix(std::string prefix);
 
