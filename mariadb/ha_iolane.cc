@@ -132,8 +132,10 @@ std::string ha_iolane::name() const
 	return Dictionary::name_of(session ? session->table_of(table) : table);
 }
 
-Share::Share(const char *name, std::shared_ptr<Place> place, uint64_t next)
-	: path(name), place(std::move(place)), next_value(next), reserved(next)
+Share::Share(const char *name, std::shared_ptr<Place> place, uint64_t next,
+	     std::shared_ptr<const Layouts> layouts)
+	: path(name), place(std::move(place)), layouts(std::move(layouts)), next_value(next),
+	  reserved(next)
 {
 }
 
@@ -150,10 +152,11 @@ Share *ha_iolane::get_share(const char *name)
 
 	if (!share) {
 		std::shared_ptr<Place> place;
+		std::shared_ptr<const Layouts> layouts;
 		uint64_t next_value;
 
-		if (!dictionary.find(name, &place, &next_value)) {
-			share = new Share(name, place, next_value);
+		if (!dictionary.find(name, &place, &next_value, &layouts)) {
+			share = new Share(name, place, next_value, layouts);
 			set_ha_share_ptr(share);
 		}
 	}
@@ -218,7 +221,7 @@ static void append_column(std::string *json, const std::string &name, const char
 }
 
 /* The table for the store; its name is left to the dictionary. */
-static std::string schema_of(TABLE *form)
+std::string ha_iolane::schema_of(TABLE *form)
 {
 	std::string columns = "{\"name\": \"k\", \"type\": \"blob\"}, {\"name\": \"r\", \"type\": \"blob\"}";
 	std::string indexes;

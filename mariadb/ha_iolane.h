@@ -17,6 +17,7 @@
 
 #include "iolane_dictionary.h"
 #include "iolane_engine.h"
+#include "iolane_record.h"
 #include "iolane_transaction.h"
 
 #include <atomic>
@@ -26,13 +27,16 @@ namespace iolane {
 /* What all handlers of a table share. */
 class Share : public Handler_share {
 public:
-	Share(const char *name, std::shared_ptr<Place> place, uint64_t next);
+	Share(const char *name, std::shared_ptr<Place> place, uint64_t next,
+	      std::shared_ptr<const Layouts> layouts);
 	/* Gives back values that were reserved and not used. */
 	~Share() override;
 
 	const std::string path;
 	/* The table of the store; another one after TRUNCATE, or when it has been filled. */
 	const std::shared_ptr<Place> place;
+	/* What rows may lack; nullptr where all are as the definition says. */
+	const std::shared_ptr<const Layouts> layouts;
 
 	/* Auto-increment: the next value, and up to where the dictionary knows. */
 	std::mutex mutex;
@@ -82,6 +86,12 @@ public:
 	int truncate() override;
 	void update_create_info(HA_CREATE_INFO *info) override;
 	bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
+
+	ulonglong table_version() const override;
+	enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
+								   Alter_inplace_info *info) override;
+	bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+	bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
 
 	int external_lock(THD *thd, int lock_type) override;
 	int start_stmt(THD *thd, thr_lock_type lock_type) override;
@@ -148,6 +158,7 @@ private:
 		bool backward = false;
 	};
 
+	static std::string schema_of(TABLE *form);
 	bool has_primary_key() const { return table_share->primary_key < MAX_KEY; }
 	bool is_primary(uint key) const { return key == table_share->primary_key; }
 	bool has_decodable_primary_key() const;
@@ -187,6 +198,11 @@ private:
 	int insert(const uchar *record, const std::string &key);
 	int replace(const uchar *record, const std::string &old_key, const std::string &key);
 	int note_auto_increment(const uchar *record);
+
+	/* Changes of the definition. */
+	bool can_add_columns(TABLE *altered, const Alter_inplace_info *info) const;
+	bool can_change_keys(TABLE *altered, const Alter_inplace_info *info) const;
+	int add_columns(TABLE *altered);
 
 	/* Many rows into an empty table. */
 	bool can_fill();

@@ -154,7 +154,7 @@ int ha_iolane::finish_fill()
 
 		/* The server shows the key of this record. */
 		if (count)
-			unpack_record(table, (const uchar *) values[1].bytes, values[1].length,
+			unpack_record(table, share_->layouts.get(), (const uchar *) values[1].bytes, values[1].length,
 				      table->record[0]);
 	}
 	give_up_fill();

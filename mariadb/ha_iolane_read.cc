@@ -77,7 +77,7 @@ int ha_iolane::take(uchar *record, bool only_keys)
 	current_.assign((const char *) values[0].bytes, values[0].length);
 	has_row_ = true;
 	if (!only_keys) {
-		int error = unpack_record(table, (const uchar *) values[1].bytes, values[1].length, record);
+		int error = unpack_record(table, share_->layouts.get(), (const uchar *) values[1].bytes, values[1].length, record);
 
 		if (error || !reads_keys())
 			return error;

@@ -25,7 +25,7 @@ std::string ha_iolane::key_of(const uchar *record)
 /* The values of a record for the store, in values_. */
 void ha_iolane::fill_row(const uchar *record, const std::string &key)
 {
-	pack_record(table, record, &packed_);
+	pack_record(table, share_->layouts.get(), record, &packed_);
 	keys_.resize(table_share->keys);
 	values_.clear();
 	values_.push_back(blob(key));
@@ -124,8 +124,8 @@ int ha_iolane::update_row(const uchar *before, const uchar *after)
 	int error;
 
 	/* Bytes of no value, such as those of a NULL, may differ. */
-	pack_record(table, before, &packed_before_);
-	pack_record(table, after, &packed_);
+	pack_record(table, share_->layouts.get(), before, &packed_before_);
+	pack_record(table, share_->layouts.get(), after, &packed_);
 	if (packed_ == packed_before_)
 		return HA_ERR_RECORD_IS_THE_SAME;
 	if (key != old_key) {

@@ -16,6 +16,13 @@ static const char TABLE_SCHEMA[] = "{\"name\": \"dictionary\", \"columns\": ["
 enum { COLUMN_PATH, COLUMN_NUMBER, COLUMN_NEXT_VALUE, COLUMN_FLAGS, COLUMNS };
 static const int64_t FLAG_TEMPORARY = 1;
 
+/* What rows lack, of the paths whose tables have been given columns since. */
+static const char LAYOUTS[] = "layouts";
+static const char LAYOUTS_SCHEMA[] = "{\"name\": \"layouts\", \"columns\": ["
+	"{\"name\": \"path\", \"type\": \"blob\"}, {\"name\": \"layouts\", \"type\": \"blob\"}], "
+	"\"primary_key\": [\"path\"]}";
+enum { LAYOUTS_PATH, LAYOUTS_BYTES, LAYOUTS_COLUMNS };
+
 /* The entry that counts rows without a primary key; no path begins so. */
 static const char ROWS_ENTRY[] = "\1rows";
 /* Numbers of rows are reserved by so many: one small transaction for each lot. */
@@ -59,6 +66,19 @@ public:
 
 		if (code_ >= 0)
 			code_ = iolane_transaction_delete(transaction_, TABLE, &value, 1);
+		if (code_ >= 0)
+			code_ = iolane_transaction_delete(transaction_, LAYOUTS, &value, 1);
+	}
+
+	void put_layouts(const std::string &key, const Layouts &layouts)
+	{
+		std::string bytes = layouts.encode();
+		iolane_value row[LAYOUTS_COLUMNS] = { blob(key), blob(bytes) };
+
+		if (code_ >= 0)
+			code_ = iolane_transaction_update(transaction_, LAYOUTS, row, LAYOUTS_COLUMNS);
+		if (code_ == 0)
+			code_ = iolane_transaction_insert(transaction_, LAYOUTS, row, LAYOUTS_COLUMNS);
 	}
 
 	int commit(int durability)
@@ -153,6 +173,38 @@ int Dictionary::read_entries()
 	return code;
 }
 
+int Dictionary::read_layouts()
+{
+	iolane_transaction *transaction = nullptr;
+	iolane_cursor *cursor = nullptr;
+	iolane_range range = {};
+	Row row;
+	int code = iolane_transaction_begin(store, IOLANE_SNAPSHOT, 0, 0, &transaction);
+
+	if (!code)
+		code = iolane_cursor_open(transaction, LAYOUTS, &range, &cursor);
+	while (!code && (code = iolane_cursor_next(cursor, transaction, row.get())) == 1) {
+		size_t count;
+		const iolane_value *values = row.values(&count);
+		const iolane_value &path = values[LAYOUTS_PATH], &bytes = values[LAYOUTS_BYTES];
+		auto known = entries_.find(std::string((const char *) path.bytes, path.length));
+		auto layouts = std::make_shared<Layouts>();
+
+		code = 0;
+		if (known == entries_.end())
+			continue;
+		if (!layouts->decode((const uchar *) bytes.bytes, bytes.length)) {
+			code = IOLANE_STORE_ERROR_DAMAGED;
+			break;
+		}
+		next_table_ = std::max(next_table_, layouts->version + 1);
+		known->second.layouts = layouts;
+	}
+	iolane_cursor_free(cursor);
+	iolane_transaction_rollback(transaction);
+	return code;
+}
+
 /* Drops tables that nothing leads to, and temporary ones of before. */
 int Dictionary::drop_orphans()
 {
@@ -211,7 +263,12 @@ int Dictionary::load()
 
 	if (code && code != IOLANE_STORE_ERROR_TABLE_EXISTS)
 		return code;
+	code = iolane_store_table_create(store, LAYOUTS_SCHEMA);
+	if (code && code != IOLANE_STORE_ERROR_TABLE_EXISTS)
+		return code;
 	code = read_entries();
+	if (!code)
+		code = read_layouts();
 	return code ? code : count_tables();
 }
 
@@ -240,7 +297,8 @@ int Dictionary::settle()
 	return code ? code : drop_orphans();
 }
 
-int Dictionary::find(const char *path, std::shared_ptr<Place> *place, uint64_t *next_value)
+int Dictionary::find(const char *path, std::shared_ptr<Place> *place, uint64_t *next_value,
+		     std::shared_ptr<const Layouts> *layouts)
 {
 	std::lock_guard<std::mutex> guard(mutex_);
 	auto found = entries_.find(key_of(path));
@@ -249,6 +307,7 @@ int Dictionary::find(const char *path, std::shared_ptr<Place> *place, uint64_t *
 		return HA_ERR_NO_SUCH_TABLE;
 	*place = found->second.place;
 	*next_value = found->second.next_value;
+	*layouts = found->second.layouts;
 	return 0;
 }
 
@@ -327,7 +386,7 @@ int Dictionary::replace(const char *path)
 	std::lock_guard<std::mutex> guard(mutex_);
 	std::string key = key_of(path), schema;
 	auto found = entries_.find(key);
-	uint64_t table;
+	uint64_t table = 0;
 
 	if (found == entries_.end())
 		return HA_ERR_NO_SUCH_TABLE;
@@ -337,7 +396,11 @@ int Dictionary::replace(const char *path)
 
 	if (!code)
 		code = make_table(schema, &table);
-	if (!code && (code = put(key, { std::make_shared<Place>(table), 1, found->second.temporary })))
+	Entry entry = found->second;
+
+	entry.place = std::make_shared<Place>(table);
+	entry.next_value = 1;
+	if (!code && (code = put(key, entry)))
 		drop_table(table);
 	if (code)
 		return error_of(code, nullptr);
@@ -405,6 +468,67 @@ void Dictionary::discard(const std::vector<Filled> &filled)
 	drop_waiting();
 }
 
+uint64_t Dictionary::new_number()
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+
+	return next_table_++;
+}
+
+int Dictionary::change_table(const char *path, uint64_t table, iolane_transaction *transaction)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	auto found = entries_.find(key_of(path));
+
+	if (found == entries_.end())
+		return HA_ERR_NO_SUCH_TABLE;
+	Entry &entry = found->second;
+	uint64_t old = entry.table();
+	int code = put_entry(transaction, found->first, table, entry.next_value, entry.temporary);
+
+	if (code)
+		iolane_transaction_rollback(transaction);
+	else
+		code = iolane_transaction_commit(transaction, IOLANE_SYNCED);
+	if (code)
+		return error_of(code, nullptr);
+	entry.place->table = table;
+	entry.place->since = table;
+	drop_table(old);
+	return 0;
+}
+
+int Dictionary::add_layout(const char *path, Layouts layouts)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	auto found = entries_.find(key_of(path));
+
+	if (found == entries_.end())
+		return HA_ERR_NO_SUCH_TABLE;
+	Change change;
+
+	layouts.version = next_table_++;
+	change.put_layouts(found->first, layouts);
+	int code = change.commit(IOLANE_SYNCED);
+
+	if (code)
+		return error_of(code, nullptr);
+	found->second.layouts = std::make_shared<const Layouts>(std::move(layouts));
+	return 0;
+}
+
+uint64_t Dictionary::version_of(const char *path)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	auto found = entries_.find(key_of(path));
+
+	if (found == entries_.end())
+		return 0;
+	const Entry &entry = found->second;
+
+	return std::max(entry.table(), entry.layouts ? entry.layouts->version : 0);
+}
+
 int Dictionary::rename(const char *from, const char *to)
 {
 	std::lock_guard<std::mutex> guard(mutex_);
@@ -420,6 +544,8 @@ int Dictionary::rename(const char *from, const char *to)
 
 	change.remove(old_key);
 	change.put(new_key, entry.table(), entry.next_value, entry.temporary);
+	if (entry.layouts)
+		change.put_layouts(new_key, *entry.layouts);
 	int code = change.commit(IOLANE_SYNCED);
 
 	if (code)

@@ -6,6 +6,7 @@
 #define IOLANE_DICTIONARY_H
 
 #include "iolane_engine.h"
+#include "iolane_record.h"
 
 #include <atomic>
 #include <map>
@@ -56,8 +57,12 @@ public:
 	int settle();
 	bool is_settled() const { return is_settled_; }
 
-	/* The table of a path of the server, and its auto-increment; or HA_ERR_NO_SUCH_TABLE. */
-	int find(const char *path, std::shared_ptr<Place> *place, uint64_t *next_value);
+	/*
+	 * The table of a path of the server, its auto-increment, and what its rows may lack;
+	 * or HA_ERR_NO_SUCH_TABLE.
+	 */
+	int find(const char *path, std::shared_ptr<Place> *place, uint64_t *next_value,
+		 std::shared_ptr<const Layouts> *layouts);
 
 	/*
 	 * Makes a table of the store, by `schema`, which has "@" for its name, and gives
@@ -83,6 +88,21 @@ public:
 
 	/* That is undone: drops them. */
 	void discard(const std::vector<Filled> &filled);
+
+	/* A number for a table that is going to be made. */
+	uint64_t new_number();
+
+	/*
+	 * Leads from a path to another table, which a transaction has filled, and commits that.
+	 * Frees it.
+	 */
+	int change_table(const char *path, uint64_t table, iolane_transaction *transaction);
+
+	/* Notes that rows of a path may lack columns; gives `layouts` a version of their own. */
+	int add_layout(const char *path, Layouts layouts);
+
+	/* Greater after each change of a path's table and of what its rows may lack; 0: there is none. */
+	uint64_t version_of(const char *path);
 
 	int rename(const char *from, const char *to);
 	int drop(const char *path);
@@ -112,6 +132,7 @@ private:
 		std::shared_ptr<Place> place;
 		uint64_t next_value;
 		bool temporary;
+		std::shared_ptr<const Layouts> layouts = nullptr;
 
 		uint64_t table() const { return place->table; }
 	};
@@ -126,6 +147,7 @@ private:
 	int schema_like(uint64_t table, std::string *schema);
 	int count_tables();
 	int read_entries();
+	int read_layouts();
 
 	std::mutex mutex_;
 	std::map<std::string, Entry> entries_;

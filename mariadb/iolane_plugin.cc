@@ -22,6 +22,12 @@ static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *m
 	return new (memory) ha_iolane(hton, share);
 }
 
+/* After a crash: whether the table of a path is another one than that of this version. */
+static int check_version(handlerton *, const char *path, const LEX_CUSTRING *, ulonglong version)
+{
+	return dictionary.version_of(path) > version ? 0 : 1;
+}
+
 static int drop_table(handlerton *, const char *path)
 {
 	return dictionary.drop(path);
@@ -65,6 +71,7 @@ static int initialize(void *place)
 	}
 	hton->create = create_handler;
 	hton->drop_table = drop_table;
+	hton->check_version = check_version;
 	set_up_transactions(hton);
 	set_up_status(hton);
 	return 0;
