@@ -183,6 +183,21 @@ int ha_iolane::open(const char *name, int, uint)
 	return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST);
 }
 
+/*
+ * Keys that are merged are read by a handler each, of which the server tells only the
+ * first one what to lock.
+ */
+handler *ha_iolane::clone(const char *name, MEM_ROOT *memory)
+{
+	ha_iolane *copy = static_cast<ha_iolane *>(handler::clone(name, memory));
+
+	if (copy) {
+		copy->lock_ = lock_;
+		copy->when_locked_ = when_locked_;
+	}
+	return copy;
+}
+
 int ha_iolane::close()
 {
 	close_cursor();

@@ -79,6 +79,7 @@ public:
 	enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
 
 	int open(const char *name, int mode, uint test_if_locked) override;
+	handler *clone(const char *name, MEM_ROOT *memory) override;
 	int close() override;
 	int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
 	int delete_table(const char *name) override;
