@@ -5,9 +5,12 @@ No result depends on the order in which an engine finds rows, and no statement o
 rows under a unique key does so in the order of `id`, and LIMIT comes with that order. `{ENGINE}` stands for the engine.
 """
 
+import compare
 import schema
 
 TABLES_MAX = 4
+# A statement with more rows than this, into an empty table, fills it page by page.
+FILL_ROWS = [900, 1100, 1500]
 LEVELS = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
 
 
@@ -21,6 +24,9 @@ class Generator:
         self.next_table = 0
         self.savepoints = {number: [] for number in range(connections)}
         self.open = set()
+        # Statements that a connection comes to without a choice.
+        self.ahead = {number: [] for number in range(connections)}
+        self.next_file = 0
 
     def table(self):
         return self.random.choice(list(self.tables.values()))
@@ -59,7 +65,8 @@ class Generator:
             return f"{name} IS {random.choice(['', 'NOT '])}NULL"
         if choice < 0.86 and column.kind.text:
             return f"{name} LIKE '{random.choice(['a', 'A', 'ä', 's', '', '0'])}%'"
-        if choice < 0.93:
+        # After a statement that no partition can have rows for, InnoDB's next UPDATE by the primary key finds none.
+        if choice < 0.93 and not table.options:
             return f"({self.condition(table, prefix)} AND {self.condition(table, prefix)})"
         return f"({self.condition(table, prefix)} OR {self.condition(table, prefix)})"
 
@@ -172,7 +179,12 @@ class Generator:
         if random.random() < 0.12 and table.id_is_unique():
             other = self.table()
             if other.id_is_unique() and other is not table:
-                return f"UPDATE {table.name} a JOIN {other.name} b ON a.id = b.id SET a.{changed[0].name} = {changed[0].value(random)} WHERE {self.condition(other, 'b.')}"
+                sets = f"a.{changed[0].name} = {changed[0].value(random)}"
+                others = [column for column in other.stored() if column.name != "id"]
+                if others and random.random() < 0.5:
+                    column = random.choice(others)
+                    sets += f", b.{column.name} = {column.value(random)}"
+                return f"UPDATE {table.name} a JOIN {other.name} b ON a.id = b.id SET {sets} WHERE {self.condition(other, 'b.')}"
         return f"UPDATE{ignore} {table.name} SET {sets} WHERE {self.condition(table)}{tail}"
 
     def delete(self):
@@ -184,7 +196,8 @@ class Generator:
         if random.random() < 0.15:
             other = self.table()
             if other is not table:
-                return f"DELETE a FROM {table.name} a JOIN {other.name} b ON a.id = b.id WHERE {self.condition(other, 'b.')}"
+                return (f"DELETE {random.choice(['a', 'a', 'a, b'])} FROM {table.name} a JOIN {other.name} b ON a.id = b.id"
+                        f" WHERE {self.condition(other, 'b.')}")
         return f"DELETE FROM {table.name} WHERE {self.condition(table)}{tail}"
 
     # Transactions
@@ -207,9 +220,51 @@ class Generator:
         self.ended(connection)
         return random.choice(["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"])
 
+    def xa(self, connection):
+        """A transaction in two phases, of a few changes; what it is named is the rig's."""
+        random = self.random
+        xid = compare.XID.format(connection=connection)
+        ahead = [random.choice([self.insert, self.update, self.delete, self.select]) for _ in range(random.randint(1, 4))]
+        ahead += [f"XA END {xid}"] + random.choice([[f"XA PREPARE {xid}", f"XA COMMIT {xid}"], [f"XA PREPARE {xid}", f"XA ROLLBACK {xid}"],
+                                                    [f"XA COMMIT {xid} ONE PHASE"], [f"XA ROLLBACK {xid}"]])
+        self.ahead[connection] = ahead
+        return f"XA START {xid}"
+
     def ended(self, connection):
         self.open.discard(connection)
         self.savepoints[connection].clear()
+        self.ahead[connection] = []
+
+    # Many rows into an empty table
+
+    def fill_newest(self):
+        """With what a sequence gives."""
+        random = self.random
+        table = list(self.tables.values())[-1]
+        columns = [column for column in table.stored() if column.name != "id"]
+        base = self.next_id
+        rows = random.choice(FILL_ROWS)
+        self.next_id += rows + 1
+        values = []
+        for column in columns:
+            choices = [column.value(random) for _ in range(3)]
+            values.append(f"CASE seq % 3 WHEN 0 THEN {choices[0]} WHEN 1 THEN {choices[1]} ELSE {choices[2]} END")
+        names = ", ".join(["id"] + [column.name for column in columns])
+        verb = random.choice(["INSERT", "INSERT", "INSERT IGNORE", "REPLACE"])
+        order = random.choice(["", " DESC"])
+        return (f"{verb} INTO {table.name} ({names}) SELECT {', '.join([f'seq + {base}'] + values)} FROM seq_1_to_{rows}"
+                f" ORDER BY seq{order}")
+
+    def reload(self, table, connection):
+        """Through a file, into the table without its rows."""
+        random = self.random
+        names = ", ".join(column.name for column in table.stored())
+        path = f"{compare.OUTFILE}{{SIDE}}-{self.next_file}"
+        self.next_file += 1
+        duplicates = random.choice(["", "IGNORE ", "REPLACE "])
+        self.ahead[connection] = [f"TRUNCATE TABLE {table.name}",
+                                  f"LOAD DATA INFILE '{path}' {duplicates}INTO TABLE {table.name} CHARACTER SET binary ({names})"]
+        return f"SELECT {names} INTO OUTFILE '{path}' CHARACTER SET binary FROM {table.name} ORDER BY id"
 
     # Definitions: the statement, and what becomes of the tables if it succeeds.
 
@@ -310,11 +365,15 @@ class Generator:
         """(connection, statement, what to do if it succeeds)"""
         random = self.random
         connection = random.randrange(self.connections)
+        nothing = lambda: None
         if not self.tables:
+            self.ended(connection)
             statement, done = self.create()
             return connection, statement, done
+        if self.ahead[connection]:
+            statement = self.ahead[connection].pop(0)
+            return connection, statement() if callable(statement) else statement, nothing
         choice = random.random()
-        nothing = lambda: None
         if choice < 0.28:
             return connection, self.select(), nothing
         if choice < 0.50:
@@ -325,8 +384,16 @@ class Generator:
             return connection, self.update(), nothing
         if choice < 0.80:
             return connection, self.delete(), nothing
-        if choice < 0.93:
+        if choice < 0.82 and connection not in self.open:
+            return connection, self.xa(connection), nothing
+        if choice < 0.92:
             return connection, self.transaction(connection), nothing
         self.ended(connection)
+        if choice < 0.93:
+            table = self.table()
+            if table.id_is_unique():
+                return connection, self.reload(table, connection), nothing
         statement, done = self.definition()
+        if statement.startswith("CREATE TABLE") and random.random() < 0.25:
+            self.ahead[connection] = [self.fill_newest]
         return connection, statement, done
