@@ -173,11 +173,11 @@ int ha_iolane::open(const char *name, int, uint)
 	note_primary_key_in_others();
 	find_keys_of_rows();
 	/* Its length, then the primary key, or the number of the row. */
-	ref_length = 2 + 8;
+	ref_length = POSITION_HEAD_BYTES + 8;
 	if (has_primary_key()) {
 		const KEY *key = &table->key_info[table_share->primary_key];
 
-		ref_length = 2 + (uint) std::min<size_t>(key_bytes_max(key), ENCODED_KEY_BYTES_MAX);
+		ref_length = POSITION_HEAD_BYTES + (uint) std::min<size_t>(key_bytes_max(key), ENCODED_KEY_BYTES_MAX);
 	}
 	stats.block_size = 16 << 10;
 	return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST);

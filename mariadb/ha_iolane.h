@@ -149,6 +149,8 @@ public:
 private:
 	/* Most bytes of a key of the server's; what a key becomes as bytes is bounded, too. */
 	static const uint KEY_LENGTH_MAX = 3072;
+	/* Bytes before the key in a position: its length. */
+	static const uint POSITION_HEAD_BYTES = 2;
 
 	/* What is walked: bounds as bytes of a key. */
 	struct Range {
@@ -195,6 +197,7 @@ private:
 
 	/* Changes. */
 	std::string key_of(const uchar *record);
+	bool has_room_for(const std::string &key) const;
 	void fill_row(const uchar *record, const std::string &key);
 	int insert(const uchar *record, const std::string &key);
 	int replace(const uchar *record, const std::string &old_key, const std::string &key);

@@ -8,9 +8,6 @@
 
 using namespace iolane;
 
-/* Bytes before the key in a position: its length. */
-static const uint POSITION_HEAD_BYTES = 2;
-
 void ha_iolane::close_cursor()
 {
 	iolane_cursor_free(cursor_);

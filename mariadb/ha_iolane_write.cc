@@ -22,6 +22,12 @@ std::string ha_iolane::key_of(const uchar *record)
 	return bytes;
 }
 
+/* Whether a position holds the primary key; one of rare characters may be longer. */
+bool ha_iolane::has_room_for(const std::string &key) const
+{
+	return key.size() + POSITION_HEAD_BYTES <= ref_length;
+}
+
 /* The values of a record for the store, in values_. */
 void ha_iolane::fill_row(const uchar *record, const std::string &key)
 {
@@ -82,6 +88,8 @@ int ha_iolane::write_row(const uchar *record)
 		mi_int8store(bytes, number);
 		key.assign((const char *) bytes, sizeof(bytes));
 	}
+	if (!has_room_for(key))
+		return HA_ERR_TO_BIG_ROW;
 	error = insert(record, key);
 	if (error)
 		return error;
@@ -128,6 +136,8 @@ int ha_iolane::update_row(const uchar *before, const uchar *after)
 	pack_record(table, share_->layouts.get(), after, &packed_);
 	if (packed_ == packed_before_)
 		return HA_ERR_RECORD_IS_THE_SAME;
+	if (!has_room_for(key))
+		return HA_ERR_TO_BIG_ROW;
 	if (key != old_key) {
 		error = replace(after, old_key, key);
 	} else {
