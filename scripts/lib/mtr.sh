@@ -40,7 +40,10 @@ run_suites() {
     shift 4
     [ "$engine" != IOLANE ] || server+=(--mysqld=--plugin-load-add=ha_iolane.so --mysqld=--plugin-maturity=experimental)
     [ "$engine" != InnoDB ] || server+=(--mysqld=--innodb)
-    case $suites in engines/*) server+=(--combination="--default-storage-engine=$engine") ;; esac
+    case $suites in
+    engines/*) server+=(--combination="--default-storage-engine=$engine") ;;
+    main) server+=(--mysqld=--innodb --mysqld=--default-storage-engine="$engine") ;;
+    esac
     (
         cd "$usr/share/mysql/mysql-test"
         perl mysql-test-run.pl --suite="$suites" --vardir="$folder/var" --tmpdir="$folder/tmp" --force \
