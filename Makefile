@@ -39,7 +39,8 @@ demo: build ## What priorities gain: MariaDB if installed, a table on your disk 
 test: ## All tests, system tests included; those that the machine does not allow say so
 	@status=0; set -x; \
 	$(CARGO) test --locked --workspace --no-fail-fast $(TEST_ARGUMENTS) || status=1; \
-	$(if $(filter-out -- --show-output,$(TEST_ARGUMENTS)),,scripts/c-test || status=1; scripts/kernel-test || status=1;) \
+	$(if $(filter-out -- --show-output,$(TEST_ARGUMENTS)),,scripts/c-test || status=1; scripts/kernel-test || status=1; \
+		PROFILE=dev scripts/mariadb-test --if-ready iolane || status=1;) \
 	exit $$status
 
 c-test: ## Examples and tests in C: plain, static, under AddressSanitizer and valgrind; part of make test
@@ -78,7 +79,7 @@ sanitize: ## shuttle, Miri and ThreadSanitizer; needs Rust's nightly toolchain w
 mariadb: ## The storage engine for MariaDB: target/mariadb/ha_iolane.so; the first time, five minutes and 2 GB in ~/.cache
 	scripts/mariadb-build
 
-mariadb-test: ## Its tests: our suite and those that the server has for any engine; half an hour
+mariadb-test: ## Its tests: our suite (in make test, too, if make mariadb was run), and those that the server has for any engine; half an hour
 	scripts/mariadb-test
 
 mariadb-bench: ## sysbench on InnoDB and on it, in turn: an hour; VOLUME=3000 on a volume with that limit (root)
