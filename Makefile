@@ -82,8 +82,9 @@ mariadb: ## The storage engine for MariaDB: target/mariadb/ha_iolane.so; the fir
 mariadb-test: ## Its tests: our suite (in make test, too, if make mariadb was run), and those that the server has for any engine; half an hour
 	scripts/mariadb-test
 
-mariadb-bench: ## sysbench on InnoDB and on it, in turn: an hour; VOLUME=3000 on a volume with that limit (root)
+mariadb-bench: ## sysbench and whole tables on InnoDB and on it, in turn: an hour and a half; VOLUME=3000 on a volume with that limit (root)
 	scripts/mariadb-bench
+	scripts/mariadb-bench-scans
 
 bench: ## Cost of the scheduler core per request (criterion)
 	$(CARGO) bench --locked --package iolane-sched
