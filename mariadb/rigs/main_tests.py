@@ -31,7 +31,7 @@ FREE_COLUMNS = (b"id\tselect_type\ttable\t", b"EXPLAIN", b"ANALYZE", b"Table\tNo
 REFUSED = re.compile(rb"\((1214|1464|1478)\)|FOREIGN KEY with ENGINE|\(1005\).*(incorrectly formed|Wrong create options)")
 FOLLOWS = re.compile(
     rb"ER_NO_SUCH_TABLE|ER_BAD_TABLE_ERROR|ER_ROW_IS_REFERENCED|ER_NO_REFERENCED_ROW|ER_TABLE_EXISTS_ERROR|ER_BAD_FIELD_ERROR"
-    rb"|ER_TRUNCATED_WRONG_VALUE_FOR_FIELD|ER_WRONG_VALUE_COUNT_ON_ROW|ER_UNKNOWN_SEQUENCES|Unknown table|ROW_FORMAT=")
+    rb"|ER_TRUNCATED_WRONG_VALUE_FOR_FIELD|ER_WRONG_VALUE_COUNT_ON_ROW|ER_UNKNOWN_SEQUENCES|ER_UNKNOWN_VIEW|Unknown table|ROW_FORMAT=")
 NAMES = re.compile(rb"innodb|iolane", re.IGNORECASE)
 # In messages, the folder in which a test ran.
 SCRATCH = re.compile(rb"/\S*mariadb-test\.\w+")
