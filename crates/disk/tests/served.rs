@@ -276,11 +276,16 @@ fn a_slow_medium_is_waited_for_and_counted() {
     let model = constant(32, Duration::from_micros(10));
     let medium = Arc::new(Slow(MemoryMedium::new(SIZE_BYTES)));
     let server = Server::start(model, medium, &ServerOptions::default()).unwrap();
-    let (result, _) = submit(&server, READ).recv().unwrap();
-    assert_eq!(result.unwrap().len(), 4096);
-    // The lateness is noted after the answer was sent.
-    let statistics = server.take_statistics();
-    assert_eq!(statistics.medium_late, 1);
+    // The lateness is noted after the answer was sent; and on a busy machine the model's time
+    // may be noticed later than the medium has answered.
+    let until = Instant::now() + Duration::from_secs(30);
+    let mut late = 0;
+    while late == 0 && Instant::now() < until {
+        let (result, _) = submit(&server, READ).recv().unwrap();
+        assert_eq!(result.unwrap().len(), 4096);
+        late += server.take_statistics().medium_late;
+    }
+    assert!(late > 0);
 }
 
 struct Socket {
