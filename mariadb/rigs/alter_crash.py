@@ -6,7 +6,6 @@ definition of before the last statement, or that behind it; each column has the 
 the same rows, CHECK TABLE finds nothing, and no table of a half-done statement is left.
 """
 
-import argparse
 import os
 import random
 import sys
@@ -15,22 +14,12 @@ import time
 
 import protocol
 import servers
+from protocol import Failed, must
 
 ROWS = 5000
 COLUMNS_MAX, KEYS_MAX = 6, 3
 # Some statements.
 WORK_S = (0.1, 1.5)
-
-
-class Failed(Exception):
-    pass
-
-
-def must(connection, statement):
-    reply = connection.query(statement)
-    if reply.code:
-        raise Failed(f"{statement[:200]}: {reply}")
-    return reply
 
 
 class Definition:
@@ -120,8 +109,8 @@ def check(admin, server, alterer):
     return found
 
 
-def play(server, options, passed):
-    chance = random.Random(options.seed)
+def play(server, options):
+    chance = options.random
     server.start()
     admin = protocol.Connection(server.socket)
     must(admin, "CREATE DATABASE alters")
@@ -143,33 +132,14 @@ def play(server, options, passed):
         definition, number = check(admin, server, alterer), alterer.number
         admin.close()
         altered += alterer.count
-        passed.append(kill)
         print(f"kill {kill}: {altered} definitions so far", flush=True)
+        yield
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", required=True)
-    parser.add_argument("--engine", required=True)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
-    parser.add_argument("command", nargs="+")
-    options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
-    servers.end_in_order()
+    options = servers.seeded_options(rounds=10)
     server = servers.Server(options.folder, options.command)
-    passed = []
-    try:
-        play(server, options, passed)
-    except (Failed, protocol.Lost) as failed:
-        print(f"FAIL kill {len(passed) + 1}: {failed}")
-        if isinstance(failed, protocol.Lost):
-            print(server.tail())
-    finally:
-        server.stop()
-    failed = 1 if len(passed) < options.rounds else 0
-    print(f"{len(passed)} passed, {failed} failed, {options.rounds - len(passed) - failed} skipped")
-    return 3 if failed else 0
+    return servers.count_kills(server, play(server, options), options.rounds)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ After each restart:
   changed is there or not.
 """
 
-import argparse
 import os
 import random
 import re
@@ -20,6 +19,7 @@ import time
 
 import protocol
 import servers
+from protocol import Failed, must
 
 ROWS = 300
 SYSBENCH_TABLES, SYSBENCH_ROWS = 2, 2000
@@ -31,17 +31,6 @@ XA_LIMIT = 400
 TORN = "Event truncated"
 COLUMNS = {"acked.a": "id, version, body", **{f"sbtest.sbtest{n}": "id, k, c, pad" for n in range(1, SYSBENCH_TABLES + 1)}}
 BIT_XOR = "COUNT(*), BIT_XOR(CRC32(CONCAT_WS('|', {columns})) << 8 | id % 256)"
-
-
-class Failed(Exception):
-    pass
-
-
-def must(connection, statement):
-    reply = connection.query(statement)
-    if reply.code:
-        raise Failed(f"{statement[:200]}: {reply}")
-    return reply
 
 
 def body(group, version):
@@ -124,7 +113,7 @@ class Preparer(threading.Thread):
 class Rig:
     def __init__(self, options):
         self.options = options
-        self.random = random.Random(options.seed)
+        self.random = options.random
         self.server = servers.Server(options.folder, options.command)
         self.known = {}
         self.next_xa = 1
@@ -271,35 +260,18 @@ class Rig:
         admin.close()
         return len(states)
 
+    def rounds(self):
+        self.set_up()
+        for number in range(1, self.options.rounds + 1):
+            prepared = self.round()
+            versions = sum(version for version, _ in self.known.values())
+            print(f"kill {number}: {versions} acknowledged transactions so far, {prepared} by XA in this round", flush=True)
+            yield
+
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", required=True)
-    parser.add_argument("--engine", required=True)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
-    parser.add_argument("command", nargs="+")
-    options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
-    servers.end_in_order()
-    rig = Rig(options)
-    passed = 0
-    try:
-        rig.set_up()
-        for number in range(1, options.rounds + 1):
-            prepared = rig.round()
-            passed += 1
-            versions = sum(version for version, _ in rig.known.values())
-            print(f"kill {number}: {versions} acknowledged transactions so far, {prepared} by XA in this round", flush=True)
-    except (Failed, protocol.Lost) as failed:
-        print(f"FAIL kill {passed + 1}: {failed}")
-        if isinstance(failed, protocol.Lost):
-            print(rig.server.tail())
-    finally:
-        rig.server.stop()
-    failed = 1 if passed < options.rounds else 0
-    print(f"{passed} passed, {failed} failed, {options.rounds - passed - failed} skipped")
-    return 3 if failed else 0
+    rig = Rig(servers.seeded_options(rounds=10))
+    return servers.count_kills(rig.server, rig.rounds(), rig.options.rounds)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How much memory a server takes over many statements; scripts/mariadb-memory says how."""
 
-import argparse
 import re
 import subprocess
 import sys
 
 import protocol
 import servers
+from protocol import Failed, must
 
 TABLES, ROWS, THREADS = 2, 5000, 4
 # Of oltp_read_write, with BEGIN and COMMIT.
@@ -18,10 +18,6 @@ PARTS_OF_GROWTH = 3
 # What the rest may add: more is a leak of a few bytes in each statement.
 GROWTH_KIB_MAX = 8 << 10
 FILL_ROWS = 3000
-
-
-class Failed(Exception):
-    pass
 
 
 def sysbench(server, engine, *arguments):
@@ -45,20 +41,12 @@ def definitions(server, engine):
                   "XA START 'x'", "DELETE FROM d WHERE n = 1 OR m = 2", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'",
                   "CHECK TABLE d", "TRUNCATE TABLE d", "DROP TABLE d"]
     for statement in statements:
-        reply = connection.query(statement)
-        if reply.code:
-            raise Failed(f"{statement}: {reply}")
+        must(connection, statement)
     connection.close()
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", required=True)
-    parser.add_argument("--engine", required=True)
-    parser.add_argument("--statements", type=int, default=1000000)
-    parser.add_argument("command", nargs="+")
-    options = parser.parse_args()
-    servers.end_in_order()
+    options = servers.options(statements=1000000)
     server = servers.Server(options.folder, options.command)
     events = max(1, options.statements // STATEMENTS_PER_EVENT // PARTS)
     sizes = []

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Backups by a statement beside writers and definitions; scripts/mariadb-online-backup says how."""
 
-import argparse
 import os
 import random
 import shutil
@@ -12,6 +11,7 @@ import time
 
 import protocol
 import servers
+from protocol import Failed, must
 
 ACCOUNTS, WRITERS, FILLED, BALANCE = 5000, 3, 5000, 1000
 BACKUP_S_MAX, CATCH_UP_S_MAX = 600, 300
@@ -20,17 +20,6 @@ INTERRUPTED, DISK_FAILED = 1317, 1296
 # Of statements that meet each other: lock waits, deadlocks, tables that have gone or come meanwhile.
 MET = {1205, 1213, 1146, 1412, 1050, 1051, 1020}
 INFO = "iolane_backup_info"
-
-
-class Failed(Exception):
-    pass
-
-
-def must(connection, statement):
-    reply = connection.query(statement)
-    if reply.code:
-        raise Failed(f"{statement[:200]}: {reply}")
-    return reply
 
 
 def value(connection, statement):
@@ -246,19 +235,7 @@ def fill_a_disk(server, place):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", required=True)
-    parser.add_argument("--engine", required=True)
-    parser.add_argument("--small-disk")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
-    parser.add_argument("--port", type=int, default=33490)
-    parser.add_argument("command", nargs="+")
-    options = parser.parse_args()
-    options.random = random.Random(options.seed)
-    servers.end_in_order()
-    print(f"seed {options.seed}", flush=True)
+    options = servers.seeded_options(small_disk=None, rounds=5, kills=3, port=33490)
     server = servers.Server(options.folder, options.command + [
         f"--port={options.port}", "--server-id=1", "--log-bin=binlog", "--binlog-format=ROW"], "primary")
     server.start()

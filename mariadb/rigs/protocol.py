@@ -27,6 +27,10 @@ class Lost(Exception):
     """The server has gone, or does not answer."""
 
 
+class Failed(Exception):
+    """What a rig looks for is not so."""
+
+
 class Reply:
     """What a statement gave: an error's code and text, or rows, or how many rows it affected."""
 
@@ -157,3 +161,10 @@ class Connection:
                 return Reply(rows=rows)
             reader = Reader(packet)
             rows.append(tuple(reader.string() for _ in range(columns)))
+
+
+def must(connection, statement):
+    reply = connection.query(statement)
+    if reply.code:
+        raise Failed(f"{statement[:200]}: {reply}")
+    return reply

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A primary on one engine and its replica on another, under sysbench; scripts/mariadb-replication says how."""
 
-import argparse
-import random
 import subprocess
 import sys
 import time
 
 import protocol
 import servers
+from protocol import Failed
 
 TABLES, ROWS, THREADS = 4, 1000, 4
 # The replica may be so far behind when the load ends.
@@ -19,19 +18,12 @@ ANY_ENGINE = "'DEFAULT'"
 WHAT = "COUNT(*), BIT_XOR(CRC32(CONCAT_WS('|', id, k, c, pad)) << 8 | id % 256)"
 
 
-class Failed(Exception):
-    pass
-
-
 def must(server, statement):
     connection = protocol.Connection(server.socket)
     try:
-        reply = connection.query(statement)
+        return protocol.must(connection, statement)
     finally:
         connection.close()
-    if reply.code:
-        raise Failed(f"{statement[:200]}: {reply}")
-    return reply
 
 
 def start(folder, name, number, port, engine, parallel, command):
@@ -107,19 +99,7 @@ def direction(options, folder, engines, port):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", required=True)
-    parser.add_argument("--engine", required=True)
-    parser.add_argument("--port", type=int, default=33480)
-    parser.add_argument("--transactions", type=int, default=10000)
-    parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--parallel", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
-    parser.add_argument("command", nargs="+")
-    options = parser.parse_args()
-    options.random = random.Random(options.seed)
-    servers.end_in_order()
-    print(f"seed {options.seed}", flush=True)
+    options = servers.seeded_options(port=33480, transactions=10000, kills=3, parallel=4)
     failed = 0
     for engines in (("InnoDB", options.engine), (options.engine, "InnoDB")):
         try:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A scratch server, started from a copy of an empty data directory, or with what a dead one left."""
+"""What rigs begin and end with: options, and a scratch server, started from a copy of an empty data directory, or with what a dead one left."""
 
+import argparse
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -18,6 +20,43 @@ def end_in_order():
     """A signal ends the program as an exception does, so that its servers are stopped."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
+def options(**more):
+    """Those of every rig, and `more` with their defaults. From here on a signal ends the program in order."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--engine", required=True)
+    for name, default in more.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=str if default is None else type(default), default=default)
+    parser.add_argument("command", nargs="+")
+    end_in_order()
+    return parser.parse_args()
+
+
+def seeded_options(**more):
+    """The same with `random`, of a seed that is printed."""
+    chosen = options(seed=random.randrange(1 << 31), **more)
+    print(f"seed {chosen.seed}", flush=True)
+    chosen.random = random.Random(chosen.seed)
+    return chosen
+
+
+def count_kills(server, kills, rounds):
+    """Goes through `kills`, which kill the server and yield when all is right after it; the program's exit code."""
+    passed = 0
+    try:
+        for _ in kills:
+            passed += 1
+    except (protocol.Failed, protocol.Lost) as failure:
+        print(f"FAIL kill {passed + 1}: {failure}")
+        if isinstance(failure, protocol.Lost):
+            print(server.tail())
+    finally:
+        server.stop()
+    failed = 1 if passed < rounds else 0
+    print(f"{passed} passed, {failed} failed, {rounds - passed - failed} skipped")
+    return 3 if failed else 0
 
 
 class Server:
