@@ -139,26 +139,35 @@ int Dictionary::remove(const std::string &key)
 	return code;
 }
 
-int Dictionary::read_entries()
+/* Calls `take` with the values of each row of a table of the store, until it returns an error. */
+template <typename Take>
+static int read_table(const char *name, Take take)
 {
 	iolane_transaction *transaction = nullptr;
 	iolane_cursor *cursor = nullptr;
 	iolane_range range = {};
 	Row row;
+	size_t count;
 	int code = iolane_transaction_begin(store, IOLANE_SNAPSHOT, 0, 0, &transaction);
 
 	if (!code)
-		code = iolane_cursor_open(transaction, TABLE, &range, &cursor);
-	while (!code && (code = iolane_cursor_next(cursor, transaction, row.get())) == 1) {
-		size_t count;
-		const iolane_value *values = row.values(&count);
+		code = iolane_cursor_open(transaction, name, &range, &cursor);
+	while (!code && (code = iolane_cursor_next(cursor, transaction, row.get())) == 1)
+		code = take(row.values(&count));
+	iolane_cursor_free(cursor);
+	iolane_transaction_rollback(transaction);
+	return code;
+}
+
+int Dictionary::read_entries()
+{
+	return read_table(TABLE, [&](const iolane_value *values) {
 		std::string key((const char *) values[COLUMN_PATH].bytes, values[COLUMN_PATH].length);
 		uint64_t number = (uint64_t) values[COLUMN_NUMBER].integer;
 		uint64_t next_value = (uint64_t) values[COLUMN_NEXT_VALUE].integer;
 		bool temporary = (values[COLUMN_FLAGS].integer & FLAG_TEMPORARY) != 0;
 		auto known = entries_.find(key);
 
-		code = 0;
 		if (key == ROWS_ENTRY) {
 			next_row_ = rows_reserved_ = std::max(next_row_, next_value);
 		} else if (known == entries_.end()) {
@@ -167,42 +176,25 @@ int Dictionary::read_entries()
 			known->second.place->table = number;
 			known->second.next_value = next_value;
 		}
-	}
-	iolane_cursor_free(cursor);
-	iolane_transaction_rollback(transaction);
-	return code;
+		return 0;
+	});
 }
 
 int Dictionary::read_layouts()
 {
-	iolane_transaction *transaction = nullptr;
-	iolane_cursor *cursor = nullptr;
-	iolane_range range = {};
-	Row row;
-	int code = iolane_transaction_begin(store, IOLANE_SNAPSHOT, 0, 0, &transaction);
-
-	if (!code)
-		code = iolane_cursor_open(transaction, LAYOUTS, &range, &cursor);
-	while (!code && (code = iolane_cursor_next(cursor, transaction, row.get())) == 1) {
-		size_t count;
-		const iolane_value *values = row.values(&count);
+	return read_table(LAYOUTS, [&](const iolane_value *values) {
 		const iolane_value &path = values[LAYOUTS_PATH], &bytes = values[LAYOUTS_BYTES];
 		auto known = entries_.find(std::string((const char *) path.bytes, path.length));
 		auto layouts = std::make_shared<Layouts>();
 
-		code = 0;
 		if (known == entries_.end())
-			continue;
-		if (!layouts->decode((const uchar *) bytes.bytes, bytes.length)) {
-			code = IOLANE_STORE_ERROR_DAMAGED;
-			break;
-		}
+			return 0;
+		if (!layouts->decode((const uchar *) bytes.bytes, bytes.length))
+			return (int) IOLANE_STORE_ERROR_DAMAGED;
 		next_table_ = std::max(next_table_, layouts->version + 1);
 		known->second.layouts = layouts;
-	}
-	iolane_cursor_free(cursor);
-	iolane_transaction_rollback(transaction);
-	return code;
+		return 0;
+	});
 }
 
 /* Drops tables that nothing leads to, and temporary ones of before. */
