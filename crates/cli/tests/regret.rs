@@ -56,6 +56,23 @@ fn the_document_has_the_figures_and_a_load_can_be_run_again() {
 }
 
 #[test]
+fn in_hindsight_the_best_window_is_judged_in_place_of_lanes() {
+    let arguments = "--models aws-gp3 --loads 2 --seed 5 --hindsight";
+    let document = document(arguments);
+    let of = |load: usize| &document["loads"][load];
+    for load in [of(0), of(1)] {
+        let judged = load["runs"][0]["policy"].as_str().unwrap();
+        let window = judged.strip_prefix("hindsight ").expect(judged);
+        assert!(window.parse::<u32>().unwrap().is_power_of_two());
+        assert_eq!(load["runs"][1]["policy"], "noop");
+    }
+    let text = String::from_utf8(regret(arguments).stdout).unwrap();
+    assert!(text.contains("what it regrets is chance"), "{text}");
+    let again = format!("--load-seed {} --hindsight --verbose", of(0)["load_seed"]);
+    assert!(text.contains(&again), "{text}");
+}
+
+#[test]
 fn the_worst_loads_come_with_their_command_and_picture() {
     let directory = tempfile::tempdir().unwrap();
     let report = directory.path().join("regret.html");

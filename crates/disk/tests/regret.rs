@@ -1,7 +1,9 @@
 //! The regret of `lanes` on a few loads for each modelled disk, and what the
 //! instrument itself promises.
 
-use iolane_disk::regret::{Contender, Course, Facts, Load, Outcome, Regret, Subject, run, run_all};
+use iolane_disk::regret::{
+    Contender, Course, Facts, Load, Outcome, Regret, Subject, hindsight, run, run_all,
+};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -73,6 +75,30 @@ fn lanes_gives_little_away_on_every_disk() {
 fn the_same_seed_gives_the_same_figures() {
     let subject = Subject::find("aws-gp3").unwrap();
     assert_eq!(outcomes(&subject, 3), outcomes(&subject, 3));
+}
+
+/// It is a window that no other beats on this load, under another chance.
+#[test]
+fn hindsight_chooses_a_window_on_the_curve() {
+    let subject = Subject::find("nvme-ssd").unwrap();
+    let (load, outcomes) = outcomes(&subject, 4);
+    let course = Course::of(&load, &subject).unwrap();
+    let again = hindsight(&load, &course, &subject, &outcomes[1..]).unwrap();
+    let Contender::Hindsight(window) = again.contender else {
+        panic!("{again:?}");
+    };
+    let of = |window| outcomes.iter().find(|one| one.contender == window).unwrap();
+    let chosen = of(Contender::Window(window));
+    let product = |one: &Outcome| {
+        let regret = Regret::of(one, &outcomes[1..]);
+        regret.latency * regret.throughput
+    };
+    let least = Contender::WINDOWS.map(|window| product(of(Contender::Window(window))));
+    assert_eq!(
+        product(chosen),
+        least.into_iter().fold(f64::INFINITY, f64::min)
+    );
+    assert_ne!(again.foreground_p99_ns, chosen.foreground_p99_ns);
 }
 
 /// A window wider than all that can be outstanding changes nothing, which

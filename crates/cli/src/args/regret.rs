@@ -61,6 +61,12 @@ pub struct RegretArgs {
     /// On a real disk, how long each run is measured; 3 s at least where a load changes [default: 2s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, help_heading = "Course")]
     pub runtime: Option<Duration>,
+    /// Judge the best fixed window in place of lanes, run again with chance drawn anew; for modelled disks
+    ///
+    /// What it regrets is chance: the least that a scheduler could regret that knew each load
+    /// beforehand.
+    #[arg(long, help_heading = "Course")]
+    pub hindsight: bool,
     /// Print the figures of each scheduler on every load
     #[arg(long, help_heading = "Output")]
     pub verbose: bool,

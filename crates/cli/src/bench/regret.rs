@@ -40,6 +40,8 @@ pub struct RegretOptions {
     pub models: Vec<String>,
     pub load_seeds: Vec<u64>,
     pub verbose: bool,
+    /// The best fixed window is judged in place of `lanes`.
+    pub hindsight: bool,
     /// Of each load on a real disk; 1 in virtual time, which repeats exactly.
     pub repeat: u64,
     /// On a real disk, of each run; in virtual time the load decides.
@@ -84,6 +86,12 @@ impl Bench for Regret {
                 "Give the one or the other.",
             ));
         }
+        if real && arguments.hindsight {
+            return Err(Failure::usage(
+                "--hindsight draws the chance of a modelled disk anew; a real one has its own",
+                "Leave it out, and compare the repetitions of --repeat.",
+            ));
+        }
         let course = [
             arguments.repeat.is_some(),
             arguments.warm_up.is_some(),
@@ -125,6 +133,7 @@ impl Bench for Regret {
             runtime_ns: nanoseconds(arguments.runtime.unwrap_or(RUNTIME)),
             request,
             verbose: arguments.verbose,
+            hindsight: arguments.hindsight,
             subjects,
         })
     }

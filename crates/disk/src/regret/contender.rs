@@ -11,6 +11,9 @@ pub enum Contender {
     Noop,
     /// `lanes` with a window of so many transfers.
     Window(u32),
+    /// The same, chosen by what all windows did on this load before; see
+    /// [`hindsight`](super::hindsight).
+    Hindsight(u32),
 }
 
 impl Contender {
@@ -30,6 +33,7 @@ impl Contender {
             Self::Lanes => "lanes".to_owned(),
             Self::Noop => "noop".to_owned(),
             Self::Window(window) => format!("window {window}"),
+            Self::Hindsight(window) => format!("hindsight {window}"),
         }
     }
 
@@ -37,7 +41,7 @@ impl Contender {
     pub fn policy(self) -> Policy {
         match self {
             Self::Noop => Policy::Noop,
-            Self::Lanes | Self::Window(_) => Policy::Lanes,
+            Self::Lanes | Self::Window(_) | Self::Hindsight(_) => Policy::Lanes,
         }
     }
 
@@ -51,7 +55,9 @@ impl Contender {
         match self {
             Self::Lanes => {}
             Self::Noop => config.window = WindowConfig::Fixed(config.in_flight_max),
-            Self::Window(window) => config.window = WindowConfig::Fixed(window),
+            Self::Window(window) | Self::Hindsight(window) => {
+                config.window = WindowConfig::Fixed(window);
+            }
         }
     }
 

@@ -46,7 +46,7 @@ pub use course::{Course, PROBE_DEPTH, PartCourse};
 pub use judge::{Compared, Regret};
 pub use load::{Change, Facts, Load, Part};
 pub use reaction::Reaction;
-pub use run::{Done, Outcome, run, run_all};
+pub use run::{Done, Outcome, hindsight, run, run_all};
 pub use subject::Subject;
 
 /// Why a load could not be run.

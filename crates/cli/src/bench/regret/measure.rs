@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use iolane_disk::regret::{Course, Load, RegretError, Subject, run_all};
+use iolane_disk::regret::{Course, Load, RegretError, Subject, hindsight, run_all};
 
 use super::document::{LoadResult, ReactionDocument, RegretOutcome, RunDocument};
 use super::{RegretOptions, real};
@@ -37,7 +37,7 @@ fn simulated(options: &RegretOptions, session: &Session) -> Result<Vec<LoadResul
         .collect();
     let phase = Mutex::new(session.progress.bytes("loads", jobs.len() as u64));
     Rig::new(0, &session.stop).all(&jobs, |&(subject, seed)| {
-        let result = simulate(subject, seed);
+        let result = simulate(subject, seed, options.hindsight);
         if let Ok(phase) = phase.lock() {
             phase.advance(1);
         }
@@ -47,10 +47,13 @@ fn simulated(options: &RegretOptions, session: &Session) -> Result<Vec<LoadResul
     })
 }
 
-fn simulate(subject: &Subject, seed: u64) -> Result<LoadResult, RegretError> {
+fn simulate(subject: &Subject, seed: u64, in_hindsight: bool) -> Result<LoadResult, RegretError> {
     let load = Load::random(seed, &subject.facts()?);
     let course = Course::of(&load, subject)?;
-    let outcomes = run_all(&load, &course, subject)?;
+    let mut outcomes = run_all(&load, &course, subject)?;
+    if in_hindsight {
+        outcomes[0] = hindsight(&load, &course, subject, &outcomes[1..])?;
+    }
     let runs = outcomes.chunks(1).map(RunDocument::median).collect();
     let reaction = ReactionDocument::median(outcomes[0].reaction.iter());
     let name = &subject.name;

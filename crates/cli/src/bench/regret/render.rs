@@ -15,7 +15,7 @@ const WORST: usize = 10;
 
 pub fn text(outcome: &RegretOutcome, style: Style) -> String {
     let mut text = summaries(outcome).render(style);
-    for fact in FACTS {
+    for fact in facts(outcome) {
         text.push_str(&format!("\n{fact}"));
     }
     text.push_str(&format!("\n\n{}\n", style.bold("The worst:")));
@@ -42,7 +42,7 @@ pub fn html(outcome: &RegretOutcome) -> Vec<Section> {
     let mut sections = vec![
         Section::new("Regret")
             .table(summaries(outcome))
-            .text(FACTS.map(str::to_owned)),
+            .text(facts(outcome)),
     ];
     for (place, load) in outcome.worst(WORST).iter().enumerate() {
         sections.push(
@@ -68,6 +68,20 @@ const FACTS: [&str; 4] = [
     "reaction: where a load changes, foreground p99 of the following second in settled ones; within: from when on 99 of 100 take at most twice as long.",
     "By scheduler, w8 being a fixed window of 8: p99 of the foreground, and lower-level work, of which 1 is what one of its streams does alone.",
 ];
+
+/// What is judged, and what the columns mean.
+fn facts(outcome: &RegretOutcome) -> Vec<String> {
+    let in_hindsight = outcome.loads.iter().any(is_in_hindsight);
+    let judged = in_hindsight.then_some(IN_HINDSIGHT);
+    judged.into_iter().chain(FACTS).map(str::to_owned).collect()
+}
+
+fn is_in_hindsight(load: &LoadResult) -> bool {
+    matches!(load.runs[0].policy, Contender::Hindsight(_))
+}
+
+const IN_HINDSIGHT: &str = "In place of lanes, the fixed window that is best on each load is judged here, \
+                            run again with the chance of arrivals and device drawn anew: what it regrets is chance.";
 
 fn verdict(load: &LoadResult) -> String {
     let mut words = format!(
@@ -104,8 +118,12 @@ fn command(outcome: &RegretOutcome, load: &LoadResult) -> String {
         Some(target) => target.clone(),
         None => format!("--models {}", load.model),
     };
+    let judged = match is_in_hindsight(load) {
+        true => " --hindsight",
+        false => "",
+    };
     format!(
-        "iolane bench regret {target} --load-seed {} --verbose",
+        "iolane bench regret {target} --load-seed {}{judged} --verbose",
         load.load_seed
     )
 }
@@ -117,7 +135,11 @@ fn curve(load: &LoadResult) -> String {
         .iter()
         .map(|run| {
             let p99 = units::time(run.foreground_p99_ns as f64);
-            let name = run.policy.name().replace("window ", "w");
+            let name = run
+                .policy
+                .name()
+                .replace("window ", "w")
+                .replace("hindsight ", "hindsight w");
             format!("{name} {p99} {:.3}", run.lower_work)
         })
         .collect();
