@@ -18,6 +18,7 @@ use crate::client::{self, Client};
 use crate::contexts;
 use crate::descriptor;
 use crate::gather;
+use crate::latch;
 use crate::rings;
 use crate::sys::aio::{self, BLOCK_WORDS, Block};
 use crate::thread;
@@ -70,6 +71,9 @@ static PENDING: [Pending; CELLS_PER_CLIENT] = [const {
 
 /// Requests that are parked or about to leave: what closes a descriptor looks here first.
 static PARKED_COUNT: AtomicU32 = AtomicU32::new(0);
+/// Where those of them that write take their bytes from, by the same index; 0 for others.
+static PARKED_WRITES: [AtomicUsize; CELLS_PER_CLIENT] =
+    [const { AtomicUsize::new(0) }; CELLS_PER_CLIENT];
 /// A program that takes completions out of the ring by itself would find copies there: nothing is
 /// parked before it has asked the kernel for some.
 static ASKS_FOR_EVENTS: AtomicBool = AtomicBool::new(false);
@@ -82,10 +86,14 @@ pub fn forget_all() {
         pending.state.store(EMPTY, Ordering::Relaxed);
         pending.block.store(0, Ordering::Relaxed);
     }
+    for buffer in &PARKED_WRITES {
+        buffer.store(0, Ordering::Relaxed);
+    }
     PARKED_COUNT.store(0, Ordering::Relaxed);
     contexts::forget_all();
     gather::forget_all();
     rings::forget_all();
+    latch::forget_all();
     ahead::forget_parent();
 }
 
@@ -189,9 +197,28 @@ fn park(pending: &Pending, block: &Block, ticket: &Ticket) {
     for (to, from) in pending.copy.iter().zip(block.words()) {
         to.store(from, Ordering::Relaxed);
     }
+    let written = block.written().map_or(0, |(buffer, _)| buffer);
+    PARKED_WRITES[ticket.index()].store(written, Ordering::SeqCst);
     PARKED_COUNT.fetch_add(1, Ordering::SeqCst);
     pending.state.store(PARKED, Ordering::SeqCst);
     ticket.post();
+    if written != 0
+        && let Some(level) = latch::parks(written)
+    {
+        ticket.promote(level);
+    }
+}
+
+/// Somebody of this level sleeps until the write from a buffer has ended: if it waits for leave,
+/// it is as urgent.
+pub fn promote_write(client: Client, buffer: usize, level: u8) {
+    if PARKED_COUNT.load(Ordering::SeqCst) == 0 {
+        return;
+    }
+    let is_it = |parked: &AtomicUsize| parked.load(Ordering::SeqCst) == buffer;
+    if let Some(index) = PARKED_WRITES.iter().position(is_it) {
+        Ticket::of_cell(client, index).promote(level);
+    }
 }
 
 /// A block that writes is about to be submitted.
@@ -459,6 +486,7 @@ fn leave(index: usize) {
     }
     let context = pending.context.load(Ordering::Relaxed);
     let copy = pending.copy.as_ptr().addr();
+    PARKED_WRITES[index].store(0, Ordering::SeqCst);
     let result = submit_when_there_is_room(context, copy);
     let is_known = result == 1 || refuse(pending, context, result);
     // While nobody else may clear the copy.

@@ -18,6 +18,7 @@
 //! | `asynchronous`, `contexts` | Linux AIO: what has to wait is parked, and submitted by a thread of the library; how much a context has room for |
 //! | `rings` | io_uring by liburing: requests are taken out of the program's ring, go by Linux AIO, and end in the ring |
 //! | `gather` | asynchronous reads that nobody waits for: neighbours go as one request, and end each by itself |
+//! | `latch` | threads that sleep on a lock until a page was written make that write more urgent |
 //! | `ahead` | logical read-ahead for InnoDB: what a page says (`page`), the order of leaves and who follows it (`order`), pages that were read ahead (`shelf`), what is being written (`writing`), which files nobody else can change unseen (`custody`), what threads tell (`mailbox`) the one that reads (`reader`) |
 //! | `descriptor`, `thread`, `client` | what is remembered of a descriptor, a thread, the process |
 #![deny(unsafe_code)]
@@ -28,6 +29,7 @@ mod client;
 mod contexts;
 mod descriptor;
 mod gather;
+mod latch;
 mod rings;
 #[allow(unsafe_code)]
 mod sys;

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <linux/aio_abi.h>
+#include <linux/futex.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -420,6 +421,78 @@ static void waited(void)
 	SHOW(syscall(SYS_io_destroy, context));
 }
 
+/* As a storage engine has them: a page is locked while it is written. */
+struct buffer {
+	uint32_t locked;
+	char *page;
+} __attribute__((aligned(256)));
+
+static struct buffer buffers[PAGES];
+
+static long futex(uint32_t *word, int operation, uint32_t value)
+{
+	return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
+}
+
+static void *unlock_what_is_written(void *context)
+{
+	struct io_event done[PAGES];
+
+	/* Until the context is gone. */
+	for (;;) {
+		long count = events((aio_context_t)context, 1, PAGES, done);
+
+		if (count < 1)
+			return NULL;
+		for (long i = 0; i < count; i++) {
+			struct buffer *buffer = &buffers[done[i].data / PAGE];
+
+			if (done[i].res != PAGE)
+				die("a write");
+			__atomic_store_n(&buffer->locked, 0, __ATOMIC_SEQ_CST);
+			futex(&buffer->locked, FUTEX_WAKE_PRIVATE, 1);
+		}
+	}
+}
+
+/* A thread sleeps on the locks of pages that another has submitted, the last first. */
+static void locked(void)
+{
+	enum { PASSES = 4 };
+	int fd = open_direct("locked"), wrong = 0;
+	char *memory = pages(PAGES);
+	aio_context_t context = context_of(PAGES);
+	struct iocb blocks[PAGES], *list[PAGES];
+	pthread_t writer, unlocker;
+
+	foreground_over = 1;
+	if (pthread_create(&writer, NULL, write_on, NULL) ||
+	    pthread_create(&unlocker, NULL, unlock_what_is_written, (void *)context))
+		die("pthread_create");
+	usleep(20000);
+	for (int pass = 0; pass < PASSES; pass++) {
+		for (int i = 0; i < PAGES; i++) {
+			memset(memory + i * PAGE, 'A' + pass, PAGE);
+			buffers[i] = (struct buffer){ 1, memory + i * PAGE };
+			blocks[i] = block_of(fd, IOCB_CMD_PWRITE, memory + i * PAGE, (long long)i * PAGE);
+			list[i] = &blocks[i];
+		}
+		if (submit(context, PAGES, list) != PAGES)
+			die("io_submit");
+		for (int i = PAGES - 1; i >= 0; i--)
+			while (__atomic_load_n(&buffers[i].locked, __ATOMIC_SEQ_CST))
+				wrong += futex(&buffers[i].locked, FUTEX_WAIT_PRIVATE, 1) && errno != EAGAIN;
+	}
+	SHOW(wrong);
+	SHOW(futex(&buffers[0].locked, FUTEX_WAIT_PRIVATE, 1));
+	SHOW(futex((uint32_t *)16, FUTEX_WAIT_PRIVATE, 0));
+	SHOW(futex((uint32_t *)((char *)buffers + 1), FUTEX_WAIT_PRIVATE, 0));
+	over = 1;
+	pthread_join(writer, NULL);
+	SHOW(syscall(SYS_io_destroy, context));
+	pthread_join(unlocker, NULL);
+}
+
 /*
  * Children close what their parent reads from at that moment. They have nothing to wait for:
  * time is short for one that waits at each descriptor.
@@ -466,7 +539,7 @@ static const struct pattern patterns[] = {
 	{ "several", several }, { "closed", closed }, { "destroyed", destroyed },
 	{ "mistaken", mistaken }, { "many", many }, { "refused", refused }, { "vectored", vectored },
 	{ "crowded", crowded }, { "forked", forked }, { "parted", parted },
-	{ "waited", waited },
+	{ "waited", waited }, { "locked", locked },
 };
 
 int main(int count, char **arguments)

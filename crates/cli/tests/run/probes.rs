@@ -138,6 +138,17 @@ mod linux_aio {
         );
     }
 
+    /// A write that has a page locked on which a thread sleeps is as urgent as that thread.
+    #[test]
+    fn locked() {
+        let report = report_of("probe_aio", "locked");
+        expect(scheduled(&report), 250);
+        assert!(
+            scheduled(&report) == 0 || sum(&report, "promoted") > 0,
+            "{report}"
+        );
+    }
+
     /// Over all roles.
     fn sum(report: &serde_json::Value, field: &str) -> u64 {
         let disks = report["report"]["disks"].as_array().unwrap().iter();

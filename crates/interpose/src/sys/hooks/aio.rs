@@ -8,6 +8,7 @@ use iolane_protocol::Call;
 use iolane_protocol::sys::clock;
 use iolane_protocol::sys::raw::syscall6;
 
+use super::lock;
 use super::process::goes_past_hooks;
 use crate::ahead;
 use crate::asynchronous;
@@ -277,6 +278,7 @@ pub unsafe extern "C-unwind" fn syscall(
             libc::SYS_io_submit => submit(a, b as isize, c),
             libc::SYS_io_destroy => destroy(a),
             libc::SYS_io_getevents | SYS_IO_PGETEVENTS => events(number, [a, b, c, d, e, f]),
+            libc::SYS_futex => lock::futex([a, b, c, d, e, f]),
             _ => {
                 if goes_past_hooks(number) {
                     ahead::give_up();
