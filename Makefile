@@ -33,7 +33,7 @@ install-lib: ## libiolane and libiolane-aio for C, below PREFIX, DESTDIR before 
 	$(CARGO) build --locked --release --package iolane-capi --package iolane-aio
 	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' scripts/install-lib target/release
 
-demo: build ## What priorities gain: MariaDB if installed, a table on your disk and on a cloud volume: 90 s, writes iolane-demo.html
+demo: build ## What priorities gain: MariaDB or PostgreSQL if installed, a table on your disk and on a cloud volume: 90 s, writes iolane-demo.html
 	target/release/iolane demo $(DEMO_ARGUMENTS)
 
 test: ## All tests, system tests included; those that the machine does not allow say so

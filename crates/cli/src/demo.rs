@@ -171,9 +171,9 @@ impl Bench for Demo {
             store,
             volume,
             // Its installation alone takes longer than a quick demo.
-            server: match arguments.quick {
-                true => DemoServer::None,
-                false => arguments.server,
+            server: match (arguments.quick, arguments.server) {
+                (true, DemoServer::Auto) => DemoServer::None,
+                (_, server) => server,
             },
             report: arguments.output.report,
         })
@@ -194,10 +194,7 @@ pub fn measure(
     session: &Session,
 ) -> Result<DemoOutcome, Failure> {
     let gathering = session.gathering();
-    let server = match options.server {
-        DemoServer::Auto => on_server(options, target, session)?,
-        DemoServer::None => None,
-    };
+    let server = on_server(options, target, session)?;
     let table = store::loaded(&options.store, target, &gathering)?;
     let mut only = None;
     let mut stops = match allowed_processors().len() {
@@ -253,7 +250,7 @@ fn on_server(
     let course = &options.store.course;
     let [runtime, warm_up] =
         [course.runtime_ns, course.warm_up_ns].map(std::time::Duration::from_nanos);
-    server::measure(runtime, warm_up, target, session)
+    server::measure(options.server, runtime, warm_up, target, session)
 }
 
 struct OnDisk {

@@ -53,8 +53,14 @@ pub enum Backend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DemoServer {
-    /// MariaDB where it is installed
+    /// MariaDB where it is installed, otherwise PostgreSQL where that is
     Auto,
+    /// MariaDB
+    #[value(name = "mariadb")]
+    MariaDb,
+    /// PostgreSQL
+    #[value(name = "postgresql")]
+    PostgreSql,
     /// None: the embedded store alone
     None,
 }

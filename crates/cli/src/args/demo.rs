@@ -19,7 +19,7 @@ pub struct DemoArgs {
     /// Directory for the store, on the disk to measure; the store is removed at the end [default: the current one]
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub directory: Option<PathBuf>,
-    /// Short runs on small tables, about 20 seconds in all, without a server: shows that it works, not what it gains
+    /// Short runs on small tables, about 20 seconds in all, without a server if none is named: shows that it works, not what it gains
     #[arg(long, conflicts_with_all = ["size", "runtime", "warm_up"])]
     pub quick: bool,
     /// Approximate size of each table, at least 1 MiB; the buffer pool is an eighth of it, at least 2 MiB
@@ -27,7 +27,7 @@ pub struct DemoArgs {
     /// The table on the modelled volume, its log and a backup of it are kept in memory.
     #[arg(long, value_name = "SIZE", default_value = "128m", value_parser = table_size, help_heading = "Target")]
     pub size: u64,
-    /// Whether MariaDB is shown first where it is installed: a scratch server, removed at the end
+    /// Whether a server that is installed is shown first, MariaDB or PostgreSQL: a scratch server, removed at the end
     ///
     /// As root, its files lie on the modelled volume, otherwise on the disk to measure.
     #[arg(

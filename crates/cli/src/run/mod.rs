@@ -2,7 +2,7 @@
 
 mod child;
 mod kernel;
-mod library;
+pub mod library;
 mod page;
 mod program;
 mod report;

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::mariadb::{self, Server};
+use super::database::{Database, WITHOUT_IT};
 use super::process::Process;
+use super::scratch::{self, Server};
 use super::{Case, ServerRun, TABLE_BYTES};
 use crate::error::Failure;
 use crate::session::Session;
@@ -21,6 +22,8 @@ pub const RATE_PER_SECOND: u64 = 400;
 const DUMPS: usize = 2;
 /// Before the warm-up: all dumps have begun, and read from the disk.
 const DUMPS_BEGIN: Duration = Duration::from_secs(1);
+/// Between two times at which the page cache loses what it has of the table.
+const FORGETS: Duration = Duration::from_millis(100);
 /// Longer than any statement may wait: more counts as so much.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
@@ -44,24 +47,26 @@ pub fn run(
     setting: &Setting,
     session: &Session,
 ) -> Result<ServerRun, Failure> {
-    let (name, begins) = match case {
-        Case::Quiet => ("MariaDB, quiet", Duration::ZERO),
-        Case::Without => ("MariaDB beside dumps, without iolane", DUMPS_BEGIN),
-        Case::With => ("MariaDB beside dumps, iolane run", DUMPS_BEGIN),
+    let (what, begins) = match case {
+        Case::Quiet => ("quiet", Duration::ZERO),
+        Case::Without => ("beside dumps, without iolane", DUMPS_BEGIN),
+        Case::With => ("beside dumps, iolane run", DUMPS_BEGIN),
     };
+    let name = format!("{}, {what}", server.database.name());
     let dumps = match case {
         Case::Quiet => 0,
         Case::Without | Case::With => DUMPS,
     };
     let all = begins + setting.warm_up + setting.runtime;
-    let phase = session.progress.phase(name, all);
+    let phase = session.progress.phase(&name, all);
     let (dumped, over) = (AtomicU64::new(0), AtomicU64::new(0));
+    let cached = server.cached_files()?;
     let begun = Instant::now();
     let from = begun + begins + setting.warm_up;
     let until = from + setting.runtime;
     let clients = (0..CLIENTS)
         .map(|_| Client::start(server, session))
-        .collect::<Result<Vec<Client>, Failure>>()?;
+        .collect::<Result<Vec<Client<'_>>, Failure>>()?;
     let (found, dumped_bytes) = thread::scope(|scope| {
         for _ in 0..dumps {
             scope.spawn(|| dump_on(server, session, &dumped, &over));
@@ -72,10 +77,14 @@ pub fn run(
                 scope.spawn(move || client.run(number, begun + begins, from, until, session))
             })
             .collect();
-        let mut before = 0;
+        let (mut before, mut forgot) = (0, begun);
         while Instant::now() < until && !session.stop.is_raised() {
             thread::sleep(Duration::from_millis(20));
             phase.elapsed(begun.elapsed());
+            if forgot.elapsed() >= FORGETS {
+                scratch::forget(&cached);
+                forgot = Instant::now();
+            }
             if before == 0 && Instant::now() >= from {
                 before = dumped.load(Ordering::Relaxed).max(1);
             }
@@ -127,16 +136,18 @@ fn dump_on(server: &Server<'_>, session: &Session, dumped: &AtomicU64, over: &At
     }
 }
 
-struct Client {
+struct Client<'a> {
+    database: &'a dyn Database,
     into: ChildStdin,
     from: BufReader<ChildStdout>,
     _process: Process,
 }
 
-impl Client {
-    fn start(server: &Server<'_>, session: &Session) -> Result<Self, Failure> {
+impl<'a> Client<'a> {
+    fn start(server: &Server<'a>, session: &Session) -> Result<Self, Failure> {
         let process = Process::start(&mut server.client(), session)?;
         Ok(Self {
+            database: server.database,
             into: process.take(|child| child.stdin.take())?,
             from: BufReader::new(process.take(|child| child.stdout.take())?),
             _process: process,
@@ -153,7 +164,7 @@ impl Client {
         session: &Session,
     ) -> Result<Histogram<u64>, Failure> {
         let pause = Duration::from_secs(1) * CLIENTS as u32 / RATE_PER_SECOND as u32;
-        let rows = mariadb::rows(TABLE_BYTES);
+        let rows = scratch::rows(TABLE_BYTES);
         let mut found = new_histogram();
         let mut due = begin + pause * number as u32 / CLIENTS as u32;
         let mut turn = number;
@@ -173,8 +184,8 @@ impl Client {
     /// A look-up of a row, or a durable change of it.
     fn ask(&mut self, row: u64, changes: bool) -> Result<(), Failure> {
         let line = match changes {
-            true => format!("UPDATE t SET n = n + 1 WHERE id = {row}; SELECT 1;\n"),
-            false => format!("SELECT n FROM t WHERE id = {row};\n"),
+            true => self.database.change(row),
+            false => self.database.look_up(row),
         };
         let mut answer = String::new();
         let written = self.into.write_all(line.as_bytes());
@@ -182,7 +193,7 @@ impl Client {
             Ok(1..) => Ok(()),
             _ => Err(Failure::course(
                 "a client of the scratch server has ended",
-                "Run the demo with --server none, which needs no server.",
+                WITHOUT_IT,
             )),
         }
     }

@@ -2,14 +2,18 @@
 //! beside dumps, and beside dumps under `iolane run`.
 
 mod clients;
+mod database;
 mod mariadb;
+mod postgresql;
 mod process;
 mod render;
+mod scratch;
 
 use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::args::choices::DemoServer;
 use crate::args::disk::ModelArgs;
 use crate::disk::Volume;
 use crate::error::{Failure, Kind};
@@ -18,8 +22,9 @@ use crate::sys::file::is_root;
 use crate::target::{ScratchDirectory, Target};
 
 use clients::Setting;
-use mariadb::Server;
+use database::Database;
 pub use render::{section, text};
+use scratch::Server;
 
 /// The volume that the server's files lie on, where this user may make one. Otherwise they lie on
 /// the disk itself.
@@ -62,33 +67,35 @@ pub struct ServerRun {
     pub elapsed_ns: u64,
 }
 
-/// Measures, if a server is installed. One that cannot be started here is told of, and the demo
-/// goes on without.
+/// Measures, if a server is wanted and installed. One that cannot be started here is told of, and
+/// the demo goes on without.
 ///
 /// # Errors
-/// An interruption.
+/// The one that is wanted is not installed, or an interruption.
 pub fn measure(
+    wanted: DemoServer,
     runtime: Duration,
     warm_up: Duration,
     target: Option<&Target>,
     session: &Session,
 ) -> Result<Option<ServerOutcome>, Failure> {
-    let (Some(target), Some(programs)) = (target, mariadb::Programs::find()) else {
+    let (Some(target), Some(database)) = (target, database::installed(wanted)?) else {
         return Ok(None);
     };
     let setting = Setting { runtime, warm_up };
-    match measured(&programs, &setting, target, session) {
+    match measured(&*database, &setting, target, session) {
         Ok(outcome) => Ok(Some(outcome)),
         Err(failure @ Failure::Interrupted { .. }) => Err(failure),
         Err(failure) => {
-            session.warn(format!("MariaDB is installed and was not shown: {failure}"));
+            let name = database.name();
+            session.warn(format!("{name} is installed and was not shown: {failure}"));
             Ok(None)
         }
     }
 }
 
 fn measured(
-    programs: &mariadb::Programs,
+    database: &dyn Database,
     setting: &Setting,
     target: &Target,
     session: &Session,
@@ -97,9 +104,10 @@ fn measured(
     // Dropped before the volume: in the reverse order.
     let parent = volume.as_ref().map_or(&target.path, |volume| &volume.path);
     let directory = ScratchDirectory::make(parent, "iolane-demo-server", session)?;
-    session.progress.say("MariaDB: a scratch server");
-    mariadb::install(programs, &directory.path, session)?;
-    let server = Server::start(programs, &directory.path, false, session)?;
+    let name = database.name();
+    session.progress.say(&format!("{name}: a scratch server"));
+    database.install(&directory.path, session)?;
+    let server = Server::start(database, &directory.path, false, session)?;
     let version = server.version()?;
     server.fill(TABLE_BYTES, session)?;
     let runs = [
@@ -107,7 +115,7 @@ fn measured(
         clients::run(&server, Case::Without, setting, session)?,
     ];
     drop(server);
-    let server = Server::start(programs, &directory.path, true, session)?;
+    let server = Server::start(database, &directory.path, true, session)?;
     let with = clients::run(&server, Case::With, setting, session)?;
     Ok(ServerOutcome {
         server: version,

@@ -1,12 +1,15 @@
 //! Programs that are ended with the demo, however it ends.
 
-use std::process::{Child, Command, ExitStatus};
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
+use super::database::WITHOUT_IT;
 use crate::cleanup::Registration;
 use crate::error::Failure;
 use crate::session::Session;
@@ -25,6 +28,8 @@ pub struct Process {
 
 struct Group {
     child: Child,
+    /// That tells it to end.
+    signal: i32,
     /// Once it was waited for: then its number may be another's.
     status: Option<ExitStatus>,
 }
@@ -33,12 +38,28 @@ impl Process {
     /// # Errors
     /// It cannot be started.
     pub fn start(command: &mut Command, session: &Session) -> Result<Self, Failure> {
+        Self::start_ended_by(command, SIGTERM, session)
+    }
+
+    /// The same for one that another signal ends.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_ended_by(
+        command: &mut Command,
+        signal: i32,
+        session: &Session,
+    ) -> Result<Self, Failure> {
         let child = signal::start_group(command).map_err(|error| {
             let name = command.get_program().to_string_lossy().into_owned();
             Failure::setup(format!("cannot start {name}: {error}"), "Check its file.")
         })?;
         let status = None;
-        let group = Arc::new(Mutex::new(Group { child, status }));
+        let group = Arc::new(Mutex::new(Group {
+            child,
+            signal,
+            status,
+        }));
         let own = Arc::clone(&group);
         let end = session.cleanups.register(move || lock(&own).end());
         Ok(Self { group, _end: end })
@@ -68,13 +89,26 @@ impl Process {
                 Some(status) => {
                     return Err(Failure::setup(
                         format!("{what} failed ({status})"),
-                        "Run the demo with --server none, which needs no server.",
+                        WITHOUT_IT,
                     ));
                 }
                 None => thread::sleep(LOOK),
             }
         }
     }
+}
+
+/// What it says goes to a file.
+///
+/// # Errors
+/// There can be none.
+pub fn silenced(command: &mut Command, folder: &Path) -> Result<(), Failure> {
+    let path = folder.join("log");
+    let log = File::options().create(true).append(true).open(&path);
+    let both = log.and_then(|log| Ok((log.try_clone()?, log)));
+    let (log, other) = both.map_err(|source| Failure::Output { path, source })?;
+    command.stdin(Stdio::null()).stdout(log).stderr(other);
+    Ok(())
 }
 
 fn lock(group: &Mutex<Group>) -> MutexGuard<'_, Group> {
@@ -95,7 +129,7 @@ impl Group {
             return;
         }
         let begun = Instant::now();
-        signal::send_to_group(&self.child, SIGTERM);
+        signal::send_to_group(&self.child, self.signal);
         while !signal::has_ended(&self.child) && begun.elapsed() < END_MAX {
             thread::sleep(LOOK);
         }

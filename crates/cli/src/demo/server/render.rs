@@ -42,7 +42,13 @@ impl ServerOutcome {
         let [quiet_time, without_time, with_time] =
             [quiet, without, with].map(|run| units::time(run.p99_ns as f64));
         let gain = without.p99_ns as f64 / with.p99_ns.max(1) as f64;
-        let work = 100.0 * with.dumped_bytes as f64 / without.dumped_bytes.max(1) as f64;
+        let work = match without.dumped_bytes {
+            0 => "while the dumps, which got nothing without it, go on".to_owned(),
+            bytes => {
+                let percent = 100.0 * with.dumped_bytes as f64 / bytes as f64;
+                format!("while the dumps go on at {percent:.0} % of their speed")
+            }
+        };
         if gain < GAIN_MIN {
             return format!(
                 "Priorities gain little here: 99 of 100 statements take at most {with_time} under iolane run, {without_time} without, {quiet_time} quiet."
@@ -50,7 +56,7 @@ impl ServerOutcome {
         }
         format!(
             "Under iolane run, 99 of 100 statements take at most {with_time} instead of {without_time}, {} times less \
-             (quiet: {quiet_time}), while the dumps go on at {work:.0} % of their speed.",
+             (quiet: {quiet_time}), {work}.",
             units::figure(gain)
         )
     }
@@ -102,7 +108,7 @@ pub fn section(outcome: &ServerOutcome) -> Section {
         .text([
             outcome.answer(),
             format!(
-                "A scratch server with a table ten times its buffer pool; {} statements begin each second. Half of \
+                "A scratch server with a table ten times its memory; {} statements begin each second. Half of \
                  them look up a row, half change one and wait until that is durable. Their time counts from the moment at \
                  which they should have begun. The server is as it is installed; with iolane, its command stands \
                  behind iolane run.",
