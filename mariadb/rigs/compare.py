@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The same statements on two engines of one server, and what differs."""
 
+import collections
 import glob
 import os
 import time
@@ -97,7 +98,8 @@ class Pair:
         """With a level of isolation for each engine."""
         self.server = server
         self.count = 0
-        self.refusals = 0
+        # (engine, code): how many statements that engine alone refused by it.
+        self.refusals = collections.Counter()
         self.open = [False] * connections
         for path in glob.glob(f"{server.folder}/data/*/{OUTFILE}*"):
             os.unlink(path)
@@ -148,12 +150,12 @@ class Pair:
             codes = [reply.code for reply in replies]
             if codes.count(LOCK_WAIT) != 1 or not all(code in (0, LOCK_WAIT) for code in codes):
                 break
+            at = codes.index(LOCK_WAIT)
             if number == DEFINITION_TRIES // 2:
-                self.refusals += 1
+                self.refusals[self.sides[at].engine, LOCK_WAIT] += 1
                 for other in range(len(self.open)):
                     self.end(other)
             time.sleep(DEFINITION_PAUSE_S)
-            at = codes.index(LOCK_WAIT)
             replies[at] = self.sides[at].query(connection, statement)
         return replies
 
@@ -169,12 +171,12 @@ class Pair:
         if left.code != right.code:
             if statement.startswith(DEFINITIONS) and left.code and right.code and LOCK_WAIT in (left.code, right.code):
                 # Whether a copy fails first, or the wait for the table's other users, depends on how ALTER does it.
-                self.refusals += 1
+                self.note_refusals(left, right)
                 self.open[connection] = False
                 return False
             # A definition cannot be undone.
             if not statement.startswith(DEFINITIONS) and (left.code in REFUSALS or right.code in REFUSALS):
-                return self.undo(connection)
+                return self.undo(connection, left, right)
             self.differ("code", f"{self.sides[0].engine}: {left}; {self.sides[1].engine}: {right}")
         self.follow(connection, statement, left.code)
         if left.code:
@@ -215,9 +217,14 @@ class Pair:
         self.both(connection, "ROLLBACK")
         self.open[connection] = False
 
-    def undo(self, connection):
+    def note_refusals(self, *replies):
+        for side, reply in zip(self.sides, replies):
+            if reply.code in REFUSALS:
+                self.refusals[side.engine, reply.code] += 1
+
+    def undo(self, connection, left, right):
         """One engine has refused what the other has done: neither shall have."""
-        self.refusals += 1
+        self.note_refusals(left, right)
         self.end(connection)
         return False
 

@@ -2,6 +2,7 @@
 """Random SQL on two engines side by side; scripts/mariadb-random says how."""
 
 import argparse
+import collections
 import random
 import sys
 
@@ -40,7 +41,7 @@ class Episode:
         self.random = random.Random(seed)
         self.level = self.random.choice(list(options.levels))
         self.operations = []
-        self.refusals = 0
+        self.refusals = collections.Counter()
 
     def run(self, server):
         """Raises Difference."""
@@ -116,7 +117,8 @@ def replay(server, options):
 
 def campaign(server, options):
     seeds = random.Random(options.seed)
-    done = episodes = refusals = failures = 0
+    done = episodes = failures = 0
+    refusals = collections.Counter()
     done_at = dict.fromkeys(options.levels, 0)
     print(f"seed {options.seed}", flush=True)
     while done < options.statements and failures < options.failures:
@@ -136,7 +138,9 @@ def campaign(server, options):
         done_at[episode.level] += len(episode.operations)
     for level, count in done_at.items():
         print(f"{count} statements at {level}")
-    print(f"{done} statements in {episodes} episodes; {refusals} undone, as one engine alone refused them")
+    print(f"{done} statements in {episodes} episodes; undone, as one engine alone refused them: {sum(refusals.values())}")
+    for (engine, code), count in sorted(refusals.items()):
+        print(f"  {engine}: error {code}: {count}")
     print(f"{episodes - failures} passed, {failures} failed, 0 skipped")
     return 3 if failures else 0
 
