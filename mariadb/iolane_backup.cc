@@ -318,7 +318,7 @@ int ServerBackup::forget_unfinished()
 	int code = iolane_store_open(target.c_str(), &options, &copy);
 
 	if (!code)
-		code = Dictionary::forget(copy, unfinished_);
+		code = dictionary_rows::forget(copy, unfinished_);
 	std::string failure = code ? iolane_store_last_error() : "";
 	int closed = iolane_store_close(copy);
 

@@ -6,95 +6,14 @@
 
 namespace iolane {
 
+using dictionary_rows::Change;
+
 Dictionary dictionary;
-
-static const char TABLE[] = "dictionary";
-static const char TABLE_SCHEMA[] = "{\"name\": \"dictionary\", \"columns\": ["
-	"{\"name\": \"path\", \"type\": \"blob\"}, {\"name\": \"number\", \"type\": \"integer\"}, "
-	"{\"name\": \"next_value\", \"type\": \"integer\"}, {\"name\": \"flags\", \"type\": \"integer\"}], "
-	"\"primary_key\": [\"path\"]}";
-enum { COLUMN_PATH, COLUMN_NUMBER, COLUMN_NEXT_VALUE, COLUMN_FLAGS, COLUMNS };
-static const int64_t FLAG_TEMPORARY = 1;
-
-/* What rows lack, of the paths whose tables have been given columns since. */
-static const char LAYOUTS[] = "layouts";
-static const char LAYOUTS_SCHEMA[] = "{\"name\": \"layouts\", \"columns\": ["
-	"{\"name\": \"path\", \"type\": \"blob\"}, {\"name\": \"layouts\", \"type\": \"blob\"}], "
-	"\"primary_key\": [\"path\"]}";
-enum { LAYOUTS_PATH, LAYOUTS_BYTES, LAYOUTS_COLUMNS };
 
 /* The entry that counts rows without a primary key; no path begins so. */
 static const char ROWS_ENTRY[] = "\1rows";
 /* Numbers of rows are reserved by so many: one small transaction for each lot. */
 static const uint64_t ROWS_AT_ONCE = 1 << 20;
-/* Dictionary rows are locked for moments only. */
-static const uint64_t LOCK_TIMEOUT_MS = 50000;
-
-/* Puts an entry into the dictionary, as a change of a transaction. */
-static int put_entry(iolane_transaction *transaction, const std::string &key, uint64_t number,
-		     uint64_t next_value, bool temporary)
-{
-	iolane_value row[COLUMNS] = { blob(key), integer((int64_t) number),
-				      integer((int64_t) next_value),
-				      integer(temporary ? FLAG_TEMPORARY : 0) };
-	int code = iolane_transaction_update(transaction, TABLE, row, COLUMNS);
-
-	if (code == 0)
-		code = iolane_transaction_insert(transaction, TABLE, row, COLUMNS);
-	return code < 0 ? code : 0;
-}
-
-/* One change of the dictionary, rolled back if it is not committed. */
-class Change {
-public:
-	Change()
-	{
-		code_ = iolane_transaction_begin(store, IOLANE_READ_COMMITTED, 0, LOCK_TIMEOUT_MS,
-						 &transaction_);
-	}
-	~Change() { iolane_transaction_rollback(transaction_); }
-
-	void put(const std::string &key, uint64_t number, uint64_t next_value, bool temporary)
-	{
-		if (code_ >= 0)
-			code_ = put_entry(transaction_, key, number, next_value, temporary);
-	}
-
-	void remove(const std::string &key)
-	{
-		iolane_value value = blob(key);
-
-		if (code_ >= 0)
-			code_ = iolane_transaction_delete(transaction_, TABLE, &value, 1);
-		if (code_ >= 0)
-			code_ = iolane_transaction_delete(transaction_, LAYOUTS, &value, 1);
-	}
-
-	void put_layouts(const std::string &key, const Layouts &layouts)
-	{
-		std::string bytes = layouts.encode();
-		iolane_value row[LAYOUTS_COLUMNS] = { blob(key), blob(bytes) };
-
-		if (code_ >= 0)
-			code_ = iolane_transaction_update(transaction_, LAYOUTS, row, LAYOUTS_COLUMNS);
-		if (code_ == 0)
-			code_ = iolane_transaction_insert(transaction_, LAYOUTS, row, LAYOUTS_COLUMNS);
-	}
-
-	int commit(int durability)
-	{
-		if (code_ < 0)
-			return code_;
-		iolane_transaction *transaction = transaction_;
-
-		transaction_ = nullptr;
-		return iolane_transaction_commit(transaction, durability);
-	}
-
-private:
-	iolane_transaction *transaction_ = nullptr;
-	int code_;
-};
 
 std::string Dictionary::name_of(uint64_t table)
 {
@@ -119,7 +38,7 @@ int Dictionary::put(const std::string &key, const Entry &entry)
 {
 	Change change;
 
-	change.put(key, entry.table(), entry.next_value, entry.temporary);
+	change.put(entry.row(key));
 	int code = change.commit(IOLANE_SYNCED);
 
 	if (!code)
@@ -139,42 +58,18 @@ int Dictionary::remove(const std::string &key)
 	return code;
 }
 
-/* Calls `take` with the values of each row of a table of the store, until it returns an error. */
-template <typename Take>
-static int read_table(const char *name, Take take)
-{
-	iolane_transaction *transaction = nullptr;
-	iolane_cursor *cursor = nullptr;
-	iolane_range range = {};
-	Row row;
-	size_t count;
-	int code = iolane_transaction_begin(store, IOLANE_SNAPSHOT, 0, 0, &transaction);
-
-	if (!code)
-		code = iolane_cursor_open(transaction, name, &range, &cursor);
-	while (!code && (code = iolane_cursor_next(cursor, transaction, row.get())) == 1)
-		code = take(row.values(&count));
-	iolane_cursor_free(cursor);
-	iolane_transaction_rollback(transaction);
-	return code;
-}
-
 int Dictionary::read_entries()
 {
-	return read_table(TABLE, [&](const iolane_value *values) {
-		std::string key((const char *) values[COLUMN_PATH].bytes, values[COLUMN_PATH].length);
-		uint64_t number = (uint64_t) values[COLUMN_NUMBER].integer;
-		uint64_t next_value = (uint64_t) values[COLUMN_NEXT_VALUE].integer;
-		bool temporary = (values[COLUMN_FLAGS].integer & FLAG_TEMPORARY) != 0;
-		auto known = entries_.find(key);
+	return dictionary_rows::read_entries([&](const dictionary_rows::Entry &row) {
+		auto known = entries_.find(row.path);
 
-		if (key == ROWS_ENTRY) {
-			next_row_ = rows_reserved_ = std::max(next_row_, next_value);
+		if (row.path == ROWS_ENTRY) {
+			next_row_ = rows_reserved_ = std::max(next_row_, row.next_value);
 		} else if (known == entries_.end()) {
-			entries_[key] = { std::make_shared<Place>(number), next_value, temporary };
+			entries_[row.path] = { std::make_shared<Place>(row.number), row.next_value, row.temporary };
 		} else {
-			known->second.place->table = number;
-			known->second.next_value = next_value;
+			known->second.place->table = row.number;
+			known->second.next_value = row.next_value;
 		}
 		return 0;
 	});
@@ -182,15 +77,11 @@ int Dictionary::read_entries()
 
 int Dictionary::read_layouts()
 {
-	return read_table(LAYOUTS, [&](const iolane_value *values) {
-		const iolane_value &path = values[LAYOUTS_PATH], &bytes = values[LAYOUTS_BYTES];
-		auto known = entries_.find(std::string((const char *) path.bytes, path.length));
-		auto layouts = std::make_shared<Layouts>();
+	return dictionary_rows::read_layouts([&](const std::string &path, std::shared_ptr<Layouts> layouts) {
+		auto known = entries_.find(path);
 
 		if (known == entries_.end())
 			return 0;
-		if (!layouts->decode((const uchar *) bytes.bytes, bytes.length))
-			return (int) IOLANE_STORE_ERROR_DAMAGED;
 		next_table_ = std::max(next_table_, layouts->version + 1);
 		known->second.layouts = layouts;
 		return 0;
@@ -251,14 +142,10 @@ int Dictionary::count_tables()
 int Dictionary::load()
 {
 	std::lock_guard<std::mutex> guard(mutex_);
-	int code = iolane_store_table_create(store, TABLE_SCHEMA);
+	int code = dictionary_rows::make_tables();
 
-	if (code && code != IOLANE_STORE_ERROR_TABLE_EXISTS)
-		return code;
-	code = iolane_store_table_create(store, LAYOUTS_SCHEMA);
-	if (code && code != IOLANE_STORE_ERROR_TABLE_EXISTS)
-		return code;
-	code = read_entries();
+	if (!code)
+		code = read_entries();
 	if (!code)
 		code = read_layouts();
 	return code ? code : count_tables();
@@ -429,8 +316,10 @@ int Dictionary::lead_to(const std::vector<Filled> &filled, iolane_transaction *t
 
 		if (found == entries_.end() || found->second.table() != each.old_table)
 			return IOLANE_STORE_ERROR_UNKNOWN_TABLE;
-		code = put_entry(transaction, found->first, each.new_table, found->second.next_value,
-				 found->second.temporary);
+		dictionary_rows::Entry row = found->second.row(found->first);
+
+		row.number = each.new_table;
+		code = dictionary_rows::put(transaction, row);
 		if (code)
 			break;
 	}
@@ -476,7 +365,10 @@ int Dictionary::change_table(const char *path, uint64_t table, iolane_transactio
 		return HA_ERR_NO_SUCH_TABLE;
 	Entry &entry = found->second;
 	uint64_t old = entry.table();
-	int code = put_entry(transaction, found->first, table, entry.next_value, entry.temporary);
+	dictionary_rows::Entry row = entry.row(found->first);
+
+	row.number = table;
+	int code = dictionary_rows::put(transaction, row);
 
 	if (code)
 		iolane_transaction_rollback(transaction);
@@ -535,7 +427,7 @@ int Dictionary::rename(const char *from, const char *to)
 	Change change;
 
 	change.remove(old_key);
-	change.put(new_key, entry.table(), entry.next_value, entry.temporary);
+	change.put(entry.row(new_key));
 	if (entry.layouts)
 		change.put_layouts(new_key, *entry.layouts);
 	int code = change.commit(IOLANE_SYNCED);
@@ -576,24 +468,6 @@ std::vector<std::string> Dictionary::lasting_paths()
 	return paths;
 }
 
-int Dictionary::forget(iolane_store *copy, const std::vector<std::string> &paths)
-{
-	iolane_transaction *transaction = nullptr;
-	int code = iolane_transaction_begin(copy, IOLANE_READ_COMMITTED, 0, LOCK_TIMEOUT_MS, &transaction);
-
-	for (const std::string &path : paths) {
-		iolane_value key = blob(path);
-
-		if (code < 0)
-			break;
-		code = iolane_transaction_delete(transaction, TABLE, &key, 1);
-	}
-	if (code >= 0)
-		return iolane_transaction_commit(transaction, IOLANE_SYNCED);
-	iolane_transaction_rollback(transaction);
-	return code;
-}
-
 int Dictionary::set_next_value(const char *path, uint64_t table, uint64_t next_value)
 {
 	std::lock_guard<std::mutex> guard(mutex_);
@@ -605,7 +479,7 @@ int Dictionary::set_next_value(const char *path, uint64_t table, uint64_t next_v
 	Change change;
 
 	entry.next_value = next_value;
-	change.put(found->first, table, next_value, entry.temporary);
+	change.put(entry.row(found->first));
 	/* What uses the values is committed later, so it is not durable before this. */
 	int code = change.commit(IOLANE_LAZY);
 
@@ -623,7 +497,7 @@ int Dictionary::next_row_number(uint64_t *number)
 		uint64_t reserved = rows_reserved_ + ROWS_AT_ONCE;
 		Change change;
 
-		change.put(ROWS_ENTRY, 0, reserved, false);
+		change.put({ ROWS_ENTRY, 0, reserved, false });
 		int code = change.commit(IOLANE_LAZY);
 
 		if (code)

@@ -5,6 +5,7 @@
 #ifndef IOLANE_DICTIONARY_H
 #define IOLANE_DICTIONARY_H
 
+#include "iolane_dictionary_rows.h"
 #include "iolane_engine.h"
 #include "iolane_record.h"
 
@@ -110,9 +111,6 @@ public:
 	/* The paths of all tables but the temporary ones. */
 	std::vector<std::string> lasting_paths();
 
-	/* Takes paths out of the dictionary of a copy of the store, as a program has it open. */
-	static int forget(iolane_store *copy, const std::vector<std::string> &paths);
-
 	/*
 	 * Notes that the values of auto-increment below `next_value` are used, or may be,
 	 * if the path still has this table.
@@ -135,6 +133,10 @@ private:
 		std::shared_ptr<const Layouts> layouts = nullptr;
 
 		uint64_t table() const { return place->table; }
+		dictionary_rows::Entry row(const std::string &key) const
+		{
+			return { key, table(), next_value, temporary };
+		}
 	};
 
 	static std::string key_of(const char *path);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The two tables of the store that the dictionary is kept in: `dictionary`, from paths to
+ * numbers, and `layouts`, what rows lack of the paths whose tables have been given columns
+ * since.
+ */
+#ifndef IOLANE_DICTIONARY_ROWS_H
+#define IOLANE_DICTIONARY_ROWS_H
+
+#include "iolane_engine.h"
+#include "iolane_record.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace iolane {
+
+namespace dictionary_rows {
+
+/* Makes the tables in a new store. */
+int make_tables();
+
+/* A row of `dictionary`. */
+struct Entry {
+	std::string path;
+	uint64_t number;
+	uint64_t next_value;
+	bool temporary;
+};
+
+/* Puts a row there, as a change of a transaction. */
+int put(iolane_transaction *transaction, const Entry &entry);
+
+/* Takes paths out, in a copy of the store. */
+int forget(iolane_store *copy, const std::vector<std::string> &paths);
+
+/* Call `take` with each row until it returns an error, which they return. */
+int read_entries(const std::function<int(const Entry &)> &take);
+int read_layouts(const std::function<int(const std::string &path, std::shared_ptr<Layouts>)> &take);
+
+/* One change of both, rolled back if it is not committed. */
+class Change {
+public:
+	Change();
+	~Change();
+	Change(const Change &) = delete;
+	Change &operator=(const Change &) = delete;
+
+	void put(const Entry &entry);
+	void remove(const std::string &path);
+	void put_layouts(const std::string &path, const Layouts &layouts);
+
+	/* The first error of it all. */
+	int commit(int durability);
+
+private:
+	iolane_transaction *transaction_ = nullptr;
+	int code_;
+};
+
+} /* namespace dictionary_rows */
+
+} /* namespace iolane */
+
+#endif
