@@ -246,8 +246,6 @@ private:
 	/* The row that came last, by its primary key. */
 	std::string current_;
 
-	/* A join collects keys, and does not look at errors. */
-	bool is_for_join_ = false;
 	/* Rows of many ranges, which are read together: what the server calls these ranges. */
 	bool reads_many_ = false;
 	iolane_many *many_ = nullptr;

@@ -33,9 +33,8 @@ int ha_iolane::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint
 				     uint flags, HANDLER_BUFFER *buffer)
 {
 	close_many();
-	is_for_join_ = !(flags & HA_MRR_USE_DEFAULT_IMPL);
-	/* Rows are locked one after the other. */
-	reads_many_ = is_for_join_ && !(flags & HA_MRR_SORTED) && lock_ == IOLANE_LOCK_NONE;
+	/* For a join; rows are locked one after the other. */
+	reads_many_ = !(flags & HA_MRR_USE_DEFAULT_IMPL) && !(flags & HA_MRR_SORTED) && lock_ == IOLANE_LOCK_NONE;
 	return handler::multi_range_read_init(ranges, parameter, count, flags, buffer);
 }
 
@@ -100,8 +99,11 @@ int ha_iolane::multi_range_read_next(range_id_t *range)
 {
 	int error = reads_many_ ? next_of_many(range) : handler::multi_range_read_next(range);
 
-	/* A join takes any error for the end of the rows: it is to fail all the same. */
-	if (is_for_join_ && error && error != HA_ERR_END_OF_FILE)
+	/*
+	 * Who reads ranges does not tell of errors: a join takes any for the end of the rows, and
+	 * where keys are merged the server would say that memory is short.
+	 */
+	if (error && error != HA_ERR_END_OF_FILE)
 		print_error(error, MYF(0));
 	return error;
 }

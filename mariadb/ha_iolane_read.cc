@@ -460,7 +460,7 @@ int ha_iolane::reset()
 	give_up_fill();
 	handles_duplicates_ = false;
 	close_many();
-	is_for_join_ = reads_many_ = false;
+	reads_many_ = false;
 	close_cursor();
 	return 0;
 }

@@ -11,10 +11,8 @@ import protocol
 LOCK_WAIT, DEADLOCK, CHANGED_SINCE = 1205, 1213, 1020
 # A table, or with InnoDB a key, is newer than the view: the second is the handler's code, where a join finds it.
 DEFINITION_CHANGED = {1412, 159}
-# What the server makes of a refused lock where it sorts rows that merged keys lead to.
-SORT_ABORTED = 1028
 # What one engine alone may refuse: InnoDB locks gaps, and rows that it looks at in vain; it dates keys, others tables.
-REFUSALS = {LOCK_WAIT, DEADLOCK, CHANGED_SINCE, SORT_ABORTED} | DEFINITION_CHANGED
+REFUSALS = {LOCK_WAIT, DEADLOCK, CHANGED_SINCE} | DEFINITION_CHANGED
 UNKNOWN_VARIABLE = 1193
 # Each is set where the server has it. Nothing waits for a lock: all statements come from one thread.
 SETTINGS = [
