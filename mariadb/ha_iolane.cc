@@ -105,21 +105,34 @@ iolane_transaction *ha_iolane::transaction()
 
 int ha_iolane::fail(int code)
 {
-	message_ = iolane_store_last_error();
-	duplicate_key_ = MAX_KEY;
-	if (code == IOLANE_STORE_ERROR_DUPLICATE) {
-		const char *key = iolane_store_last_key();
+	Session *session = Session::of(ha_thd());
 
-		duplicate_key_ = key[0] == 'k' ? (uint) atoi(key + 1) : table_share->primary_key;
+	if (session) {
+		session->failure = { iolane_store_last_error(), MAX_KEY };
+		if (code == IOLANE_STORE_ERROR_DUPLICATE) {
+			const char *key = iolane_store_last_key();
+
+			session->failure.duplicate_key = key[0] == 'k' ? (uint) atoi(key + 1) : table_share->primary_key;
+		}
 	}
 	return error_of(code, ha_thd());
+}
+
+/* What failed last in the connection; nullptr if nothing has. */
+const Session::Failure *ha_iolane::failure() const
+{
+	const Session *session = (const Session *) thd_get_ha_data(ha_thd(), hton);
+
+	return session ? &session->failure : nullptr;
 }
 
 /* For errors of which the server knows nothing but their number. */
 bool ha_iolane::get_error_message(int error, String *text)
 {
-	if (error == HA_ERR_INTERNAL_ERROR)
-		text->append(message_.data(), message_.size(), system_charset_info);
+	const Session::Failure *last = failure();
+
+	if (error == HA_ERR_INTERNAL_ERROR && last)
+		text->append(last->message.data(), last->message.size(), system_charset_info);
 	return false;
 }
 

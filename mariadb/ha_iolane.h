@@ -171,6 +171,7 @@ private:
 	template<typename Call> int on_table(Call call) const;
 	iolane_transaction *transaction();
 	int fail(int code);
+	const iolane::Session::Failure *failure() const;
 	int refuse_foreign_keys();
 	int begin_statement(THD *thd);
 
@@ -270,9 +271,6 @@ private:
 	/* What is being filled, and the number of that table. */
 	iolane_load *load_ = nullptr;
 	uint64_t filled_table_ = 0;
-
-	uint duplicate_key_ = MAX_KEY;
-	std::string message_;
 };
 
 /* Where a filled table has taken its place just now, that one is meant. */

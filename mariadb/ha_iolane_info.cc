@@ -33,8 +33,11 @@ int ha_iolane::look_at_statistics(bool now)
 
 int ha_iolane::info(uint flags)
 {
-	if (flags & HA_STATUS_ERRKEY)
-		errkey = duplicate_key_;
+	if (flags & HA_STATUS_ERRKEY) {
+		const Session::Failure *last = failure();
+
+		errkey = last ? last->duplicate_key : MAX_KEY;
+	}
 	if (flags & HA_STATUS_AUTO) {
 		std::lock_guard<std::mutex> guard(share_->mutex);
 

@@ -111,12 +111,9 @@ int ha_iolane::replace(const uchar *record, const std::string &old_key, const st
 	int error = code < 0 ? fail(code) : code == 0 ? HA_ERR_KEY_NOT_FOUND : insert(record, key);
 
 	if (error && error != HA_ERR_LOCK_DEADLOCK) {
-		std::string message = message_;
-
 		code = iolane_transaction_rollback_to(transaction(), savepoint);
 		if (code)
 			return fail(code);
-		message_ = message;
 	}
 	if (error != HA_ERR_LOCK_DEADLOCK)
 		iolane_transaction_release(transaction(), savepoint);

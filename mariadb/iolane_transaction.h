@@ -35,6 +35,16 @@ public:
 	 */
 	int check_age(uint64_t table) const;
 
+	/*
+	 * What failed last, for the server's message. A row that moves to another partition fails
+	 * there, and the server asks the handler of the one that it came from.
+	 */
+	struct Failure {
+		std::string message;
+		uint duplicate_key = MAX_KEY;
+	};
+	Failure failure;
+
 	void note_made(uint64_t table) { made_.insert(table); }
 
 	/* The statement has filled a table, which takes another one's place in the end. */
