@@ -136,6 +136,17 @@ bool ha_iolane::get_error_message(int error, String *text)
 	return false;
 }
 
+/* The server would advise REPAIR, which must read the table. */
+void ha_iolane::print_error(int error, myf flags)
+{
+	const Session::Failure *last = failure();
+
+	if (error == HA_ERR_TABLE_NEEDS_UPGRADE && last)
+		my_printf_error(ER_TABLE_NEEDS_UPGRADE, "%s", flags, last->message.c_str());
+	else
+		handler::print_error(error, flags);
+}
+
 /* The table as the connection sees it: one that it has filled is only its own. */
 std::string ha_iolane::name() const
 {
@@ -158,30 +169,47 @@ Share::~Share()
 		dictionary.set_next_value(path.c_str(), place->table, next_value);
 }
 
-Share *ha_iolane::get_share(const char *name)
+int ha_iolane::get_share(const char *name)
 {
-	lock_shared_ha_data();
-	Share *share = static_cast<Share *>(get_ha_share_ptr());
+	int error = 0;
 
-	if (!share) {
+	lock_shared_ha_data();
+	share_ = static_cast<Share *>(get_ha_share_ptr());
+	if (!share_) {
 		std::shared_ptr<Place> place;
 		std::shared_ptr<const Layouts> layouts;
 		uint64_t next_value;
 
-		if (!dictionary.find(name, &place, &next_value, &layouts)) {
-			share = new Share(name, place, next_value, layouts);
-			set_ha_share_ptr(share);
+		error = dictionary.find(name, &place, &next_value, &layouts);
+		if (!error) {
+			share_ = new Share(name, place, next_value, layouts);
+			set_ha_share_ptr(share_);
 		}
 	}
 	unlock_shared_ha_data();
-	return share;
+	return error;
+}
+
+/* For print_error(). */
+static void note_key_format(THD *thd, const char *name)
+{
+	Session *session = Session::of(thd);
+	std::string format = std::to_string(dictionary.key_format_of(name));
+
+	if (session)
+		session->failure.message = "Keys of " + Dictionary::key_of(name) + " have format " + format +
+			", this version of IOLANE reads format " + std::to_string(KEY_FORMAT) +
+			" only: dump the table with the version that made it, DROP it, and load the dump";
 }
 
 int ha_iolane::open(const char *name, int, uint)
 {
-	share_ = get_share(name);
-	if (!share_)
-		return HA_ERR_NO_SUCH_TABLE;
+	int error = get_share(name);
+
+	if (error == HA_ERR_TABLE_NEEDS_UPGRADE)
+		note_key_format(ha_thd(), name);
+	if (error)
+		return error;
 	forget_wrong_orders(table);
 	note_primary_key_in_others();
 	find_keys_of_rows();

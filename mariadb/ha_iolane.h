@@ -107,6 +107,7 @@ public:
 	int optimize(THD *thd, HA_CHECK_OPT *options) override;
 	int check(THD *thd, HA_CHECK_OPT *options) override;
 	bool get_error_message(int error, String *text) override;
+	void print_error(int error, myf flags) override;
 
 	int rnd_init(bool scan) override;
 	int rnd_end() override;
@@ -222,7 +223,7 @@ private:
 	int look_at_statistics(bool now);
 	int check_key(THD *thd, uint key, uint64_t *rows);
 
-	iolane::Share *get_share(const char *name);
+	int get_share(const char *name);
 	int set_next_value(uint64_t next_value);
 
 	iolane::Share *share_ = nullptr;

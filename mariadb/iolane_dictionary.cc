@@ -3,6 +3,7 @@
  * Which table of the store belongs to which name of the server.
  */
 #include "iolane_dictionary.h"
+#include "iolane_key.h"
 
 namespace iolane {
 
@@ -66,7 +67,8 @@ int Dictionary::read_entries()
 		if (row.path == ROWS_ENTRY) {
 			next_row_ = rows_reserved_ = std::max(next_row_, row.next_value);
 		} else if (known == entries_.end()) {
-			entries_[row.path] = { std::make_shared<Place>(row.number), row.next_value, row.temporary };
+			entries_[row.path] = { std::make_shared<Place>(row.number), row.next_value, row.temporary,
+					       row.key_format };
 		} else {
 			known->second.place->table = row.number;
 			known->second.next_value = row.next_value;
@@ -184,6 +186,8 @@ int Dictionary::find(const char *path, std::shared_ptr<Place> *place, uint64_t *
 
 	if (found == entries_.end())
 		return HA_ERR_NO_SUCH_TABLE;
+	if (found->second.key_format != KEY_FORMAT)
+		return HA_ERR_TABLE_NEEDS_UPGRADE;
 	*place = found->second.place;
 	*next_value = found->second.next_value;
 	*layouts = found->second.layouts;
@@ -237,7 +241,7 @@ int Dictionary::create(const char *path, std::string schema, bool temporary, uin
 
 	if (code)
 		return error_of(code, nullptr);
-	code = put(key, { std::make_shared<Place>(*table), next_value, temporary });
+	code = put(key, { std::make_shared<Place>(*table), next_value, temporary, KEY_FORMAT });
 	if (code)
 		drop_table(*table);
 	return code ? error_of(code, nullptr) : 0;
@@ -413,6 +417,14 @@ uint64_t Dictionary::version_of(const char *path)
 	return std::max(entry.table(), entry.layouts ? entry.layouts->version : 0);
 }
 
+uint8_t Dictionary::key_format_of(const char *path)
+{
+	std::lock_guard<std::mutex> guard(mutex_);
+	auto found = entries_.find(key_of(path));
+
+	return found == entries_.end() ? KEY_FORMAT : found->second.key_format;
+}
+
 int Dictionary::rename(const char *from, const char *to)
 {
 	std::lock_guard<std::mutex> guard(mutex_);
@@ -497,7 +509,7 @@ int Dictionary::next_row_number(uint64_t *number)
 		uint64_t reserved = rows_reserved_ + ROWS_AT_ONCE;
 		Change change;
 
-		change.put({ ROWS_ENTRY, 0, reserved, false });
+		change.put({ ROWS_ENTRY, 0, reserved, false, 0 });
 		int code = change.commit(IOLANE_LAZY);
 
 		if (code)

@@ -60,7 +60,8 @@ public:
 
 	/*
 	 * The table of a path of the server, its auto-increment, and what its rows may lack;
-	 * or HA_ERR_NO_SUCH_TABLE.
+	 * or HA_ERR_NO_SUCH_TABLE. HA_ERR_TABLE_NEEDS_UPGRADE: its keys were made by another
+	 * rule than this engine's, so searches would miss rows.
 	 */
 	int find(const char *path, std::shared_ptr<Place> *place, uint64_t *next_value,
 		 std::shared_ptr<const Layouts> *layouts);
@@ -105,6 +106,9 @@ public:
 	/* Greater after each change of a path's table and of what its rows may lack; 0: there is none. */
 	uint64_t version_of(const char *path);
 
+	/* The rule of a path's keys; KEY_FORMAT if there is no such path. */
+	uint8_t key_format_of(const char *path);
+
 	int rename(const char *from, const char *to);
 	int drop(const char *path);
 
@@ -125,21 +129,24 @@ public:
 
 	static std::string name_of(uint64_t table);
 
+	/* What a path of the server is called here. */
+	static std::string key_of(const char *path);
+
 private:
 	struct Entry {
 		std::shared_ptr<Place> place;
 		uint64_t next_value;
 		bool temporary;
+		uint8_t key_format;
 		std::shared_ptr<const Layouts> layouts = nullptr;
 
 		uint64_t table() const { return place->table; }
 		dictionary_rows::Entry row(const std::string &key) const
 		{
-			return { key, table(), next_value, temporary };
+			return { key, table(), next_value, temporary, key_format };
 		}
 	};
 
-	static std::string key_of(const char *path);
 	int put(const std::string &key, const Entry &entry);
 	int remove(const std::string &key);
 	int make_table(std::string schema, uint64_t *table);

@@ -15,6 +15,9 @@ static const char TABLE_SCHEMA[] = "{\"name\": \"dictionary\", \"columns\": ["
 	"\"primary_key\": [\"path\"]}";
 enum { COLUMN_PATH, COLUMN_NUMBER, COLUMN_NEXT_VALUE, COLUMN_FLAGS, COLUMNS };
 static const int64_t FLAG_TEMPORARY = 1;
+/* Eight bits of the flags; none of them was set before there were formats of keys. */
+static const int KEY_FORMAT_SHIFT = 8;
+static const int64_t KEY_FORMAT_MASK = 0xFF;
 
 static const char LAYOUTS[] = "layouts";
 static const char LAYOUTS_SCHEMA[] = "{\"name\": \"layouts\", \"columns\": ["
@@ -38,9 +41,9 @@ int make_tables()
 
 int put(iolane_transaction *transaction, const Entry &entry)
 {
+	int64_t flags = (entry.temporary ? FLAG_TEMPORARY : 0) | (int64_t) entry.key_format << KEY_FORMAT_SHIFT;
 	iolane_value row[COLUMNS] = { blob(entry.path), integer((int64_t) entry.number),
-				      integer((int64_t) entry.next_value),
-				      integer(entry.temporary ? FLAG_TEMPORARY : 0) };
+				      integer((int64_t) entry.next_value), integer(flags) };
 	int code = iolane_transaction_update(transaction, TABLE, row, COLUMNS);
 
 	if (code == 0)
@@ -94,9 +97,11 @@ static int read_table(const char *name, Take take)
 int read_entries(const std::function<int(const Entry &)> &take)
 {
 	return read_table(TABLE, [&](const iolane_value *values) {
+		int64_t flags = values[COLUMN_FLAGS].integer;
+
 		return take({ text_of(values[COLUMN_PATH]), (uint64_t) values[COLUMN_NUMBER].integer,
-			      (uint64_t) values[COLUMN_NEXT_VALUE].integer,
-			      (values[COLUMN_FLAGS].integer & FLAG_TEMPORARY) != 0 });
+			      (uint64_t) values[COLUMN_NEXT_VALUE].integer, (flags & FLAG_TEMPORARY) != 0,
+			      (uint8_t) (flags >> KEY_FORMAT_SHIFT & KEY_FORMAT_MASK) });
 	});
 }
 

@@ -27,6 +27,8 @@ struct Entry {
 	uint64_t number;
 	uint64_t next_value;
 	bool temporary;
+	/* By which rule its keys were made: KEY_FORMAT of that time. */
+	uint8_t key_format;
 };
 
 /* Puts a row there, as a change of a transaction. */

@@ -10,6 +10,13 @@
 namespace iolane {
 
 /*
+ * The rule by which keys become bytes, kept with each table: one more whenever the same
+ * values become other bytes. Tables of before it was kept have 0, and strings of some
+ * collations in the wrong order.
+ */
+const uint8_t KEY_FORMAT = 1;
+
+/*
  * Appends the first `parts` parts of a key, of the record `record` that is laid out
  * as table->record[0]. The bytes of fewer parts are what those of more begin with.
  * Says in `has_null` whether one of them is NULL.
