@@ -143,7 +143,7 @@ int Dictionary::count_tables()
 
 int Dictionary::load()
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 	int code = dictionary_rows::make_tables();
 
 	if (!code)
@@ -162,7 +162,7 @@ int Dictionary::reload()
 
 int Dictionary::settle()
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 	Row prepared;
 	size_t count = 0;
 	int code = iolane_store_prepared(store, prepared.get());
@@ -194,24 +194,35 @@ int Dictionary::find(const char *path, std::shared_ptr<Place> *place, uint64_t *
 	return 0;
 }
 
-/* What could not be dropped waits until its last transaction has ended. */
-void Dictionary::drop_table(uint64_t table)
+/*
+ * The store drops tables when nobody waits for the dictionary any more: the filesystem
+ * may take a while to free a large file. What cannot be dropped waits until its last
+ * transaction has ended.
+ */
+Dictionary::Changing::~Changing()
 {
-	int code = iolane_store_table_drop(store, name_of(table).c_str());
+	std::set<uint64_t> dropped;
 
-	if (code == IOLANE_STORE_ERROR_TABLE_IN_USE)
-		waiting_.insert(table);
-	else if (code)
-		log_failure("a dropped table's file stays until the plugin is loaded again");
+	dropped.swap(dictionary_->dropped_);
+	dictionary_->next_seen_ = dictionary_->next_table_;
+	lock_.unlock();
+	for (uint64_t table : dropped) {
+		int code = iolane_store_table_drop(store, name_of(table).c_str());
+
+		if (code == IOLANE_STORE_ERROR_TABLE_IN_USE) {
+			lock_.lock();
+			dictionary_->waiting_.insert(table);
+			lock_.unlock();
+		} else if (code) {
+			log_failure("a dropped table's file stays until the plugin is loaded again");
+		}
+	}
 }
 
 void Dictionary::drop_waiting()
 {
-	std::set<uint64_t> waiting;
-
-	waiting.swap(waiting_);
-	for (uint64_t table : waiting)
-		drop_table(table);
+	dropped_.merge(waiting_);
+	waiting_.clear();
 }
 
 int Dictionary::make_table(std::string schema, uint64_t *table)
@@ -222,17 +233,10 @@ int Dictionary::make_table(std::string schema, uint64_t *table)
 	return iolane_store_table_create(store, schema.c_str());
 }
 
-uint64_t Dictionary::next_table()
-{
-	std::lock_guard<std::mutex> guard(mutex_);
-
-	return next_table_;
-}
-
 int Dictionary::create(const char *path, std::string schema, bool temporary, uint64_t next_value,
 		       uint64_t *table)
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 	std::string key = key_of(path);
 
 	if (entries_.count(key))
@@ -266,7 +270,7 @@ int Dictionary::schema_like(uint64_t table, std::string *schema)
 
 int Dictionary::replace(const char *path)
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 	std::string key = key_of(path), schema;
 	auto found = entries_.find(key);
 	uint64_t table = 0;
@@ -296,7 +300,7 @@ int Dictionary::replace(const char *path)
 
 int Dictionary::prepare_fill(const char *path, uint64_t *table, std::string *schema)
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 	auto found = entries_.find(key_of(path));
 
 	if (found == entries_.end())
@@ -332,7 +336,7 @@ int Dictionary::lead_to(const std::vector<Filled> &filled, iolane_transaction *t
 
 void Dictionary::fill(const std::vector<Filled> &filled)
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 
 	for (const Filled &each : filled) {
 		auto found = entries_.find(key_of(each.path.c_str()));
@@ -346,7 +350,7 @@ void Dictionary::fill(const std::vector<Filled> &filled)
 
 void Dictionary::discard(const std::vector<Filled> &filled)
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 
 	for (const Filled &each : filled)
 		drop_table(each.new_table);
@@ -355,14 +359,14 @@ void Dictionary::discard(const std::vector<Filled> &filled)
 
 uint64_t Dictionary::new_number()
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 
 	return next_table_++;
 }
 
 int Dictionary::change_table(const char *path, uint64_t table, iolane_transaction *transaction)
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 	auto found = entries_.find(key_of(path));
 
 	if (found == entries_.end())
@@ -381,14 +385,15 @@ int Dictionary::change_table(const char *path, uint64_t table, iolane_transactio
 	if (code)
 		return error_of(code, nullptr);
 	entry.place->table = table;
-	entry.place->since = table;
+	/* Views of before do not see the rows, also those that were opened after it got its number. */
+	entry.place->since = next_table_++;
 	drop_table(old);
 	return 0;
 }
 
 int Dictionary::add_layout(const char *path, Layouts layouts)
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 	auto found = entries_.find(key_of(path));
 
 	if (found == entries_.end())
@@ -427,7 +432,7 @@ uint8_t Dictionary::key_format_of(const char *path)
 
 int Dictionary::rename(const char *from, const char *to)
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 	std::string old_key = key_of(from), new_key = key_of(to);
 	auto found = entries_.find(old_key);
 
@@ -453,7 +458,7 @@ int Dictionary::rename(const char *from, const char *to)
 
 int Dictionary::drop(const char *path)
 {
-	std::lock_guard<std::mutex> guard(mutex_);
+	Changing changing(this);
 	std::string key = key_of(path);
 	auto found = entries_.find(key);
 

@@ -121,8 +121,11 @@ public:
 	 */
 	int set_next_value(const char *path, uint64_t table, uint64_t next_value);
 
-	/* All tables that are made from now on have this number, or a greater one. */
-	uint64_t next_table();
+	/*
+	 * All tables that are made from now on have this number, or a greater one. Waits for
+	 * nobody who makes, changes or drops tables.
+	 */
+	uint64_t next_table() const { return next_seen_; }
 
 	/* A number for a row without a primary key, different from all others. */
 	int next_row_number(uint64_t *number);
@@ -147,10 +150,21 @@ private:
 		}
 	};
 
+	/* Keeps others out; tables that are dropped meanwhile go when they are let in again. */
+	class Changing {
+	public:
+		explicit Changing(Dictionary *dictionary) : dictionary_(dictionary), lock_(dictionary->mutex_) {}
+		~Changing();
+
+	private:
+		Dictionary *dictionary_;
+		std::unique_lock<std::mutex> lock_;
+	};
+
 	int put(const std::string &key, const Entry &entry);
 	int remove(const std::string &key);
 	int make_table(std::string schema, uint64_t *table);
-	void drop_table(uint64_t table);
+	void drop_table(uint64_t table) { dropped_.insert(table); }
 	void drop_waiting();
 	int drop_orphans();
 	int schema_like(uint64_t table, std::string *schema);
@@ -160,9 +174,11 @@ private:
 
 	std::mutex mutex_;
 	std::map<std::string, Entry> entries_;
-	/* Dropped, but a transaction still uses them. */
-	std::set<uint64_t> waiting_;
+	/* To be dropped; and what a transaction still uses of these. */
+	std::set<uint64_t> dropped_, waiting_;
 	uint64_t next_table_ = 1;
+	/* As it was when the last change was over. */
+	std::atomic<uint64_t> next_seen_ { 1 };
 	std::atomic<bool> is_settled_ { false };
 
 	std::mutex rows_mutex_;

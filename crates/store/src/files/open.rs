@@ -103,7 +103,11 @@ impl OpenFiles {
     pub(crate) fn remove(&self, space: u32) {
         let mut state = self.state.write();
         state.known.remove(&space);
-        state.open.remove(&space);
+        let closed = state.open.remove(&space);
+        // Closing a large file that has no name any more takes a while: readers of
+        // others do not wait for it.
+        drop(state);
+        drop(closed);
     }
 
     pub(crate) fn known(&self, space: u32) -> Option<Known> {
@@ -178,8 +182,11 @@ impl OpenFiles {
         match self.engine.open(path, &options) {
             Err(error) if is_out_of_descriptors(&error) => {
                 // Others have the rest of them.
-                let kept = self.kept;
-                self.state.write().open.retain(|&space, _| space == kept);
+                let mut state = self.state.write();
+                let kept = state.open.remove_entry(&self.kept);
+                let closed = std::mem::replace(&mut state.open, kept.into_iter().collect());
+                drop(state);
+                drop(closed);
                 Ok(self.engine.open(path, &options)?)
             }
             opened => Ok(opened?),
@@ -198,13 +205,15 @@ impl OpenFiles {
         let used = AtomicU64::new(now);
         let opened = Opened { file, used };
         let file = state.open.entry(space).or_insert(opened).file.clone();
+        let mut closed = Vec::new();
         while state.open.len() > self.open_max.max(2) {
             let others = state.open.iter();
             let others = others.filter(|&(&it, _)| it != space && it != self.kept);
             let oldest = others.min_by_key(|(_, open)| open.used.load(Ordering::Relaxed));
             let Some((&oldest, _)) = oldest else { break };
-            state.open.remove(&oldest);
+            closed.extend(state.open.remove(&oldest));
         }
+        drop(state);
         Some(file)
     }
 }

@@ -78,6 +78,7 @@ fn hash(id: PageId) -> u64 {
 
 /// The table.
 pub(crate) struct Table<R> {
+    frames: usize,
     shards: Box<[Shard<R>]>,
     hints: Box<[AtomicU32]>,
 }
@@ -91,6 +92,7 @@ impl<R> Table<R> {
         // Twice as many as can be right at once: few meet.
         let hints = (2 * frames).next_power_of_two();
         Table {
+            frames,
             shards: shards.collect(),
             hints: (0..hints).map(|_| AtomicU32::new(NO_HINT)).collect(),
         }
@@ -200,7 +202,8 @@ impl<R> Table<R> {
 
     /// All pages that are in memory now, shard by shard.
     pub(crate) fn residents(&self) -> Vec<(PageId, u32)> {
-        let mut all = Vec::new();
+        // Whoever makes memory under a shard's lock may lose the processor there.
+        let mut all = Vec::with_capacity(self.frames);
         for shard in &self.shards {
             all.extend(
                 shard
