@@ -394,6 +394,14 @@ THR_LOCK_DATA **ha_iolane::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_typ
 	case SQLCOM_HA_OPEN:
 	case SQLCOM_HA_READ:
 		break;
+	case SQLCOM_ALTER_TABLE:
+	case SQLCOM_CREATE_INDEX:
+	case SQLCOM_DROP_INDEX:
+	case SQLCOM_OPTIMIZE:
+		/* The server keeps writers out before it copies rows: a lock of each would be in vain. */
+		if (may_have_unseen_rows())
+			lock_ = IOLANE_LOCK_SHARED;
+		break;
 	default:
 		if (thd_tx_isolation(thd) >= ISO_REPEATABLE_READ && !in_lock_tables)
 			lock_ = IOLANE_LOCK_SHARED;

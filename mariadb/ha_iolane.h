@@ -59,6 +59,9 @@ inline bool takes_null_mark(const KEY *key)
 /* Which value of a row of the store is which key; that of the primary one is the first. */
 std::vector<size_t> places_of_keys(const TABLE *table);
 
+/* Whether a table may have rows that a view does not see, and that the server does not lock. */
+bool may_have_unseen_rows();
+
 } /* namespace iolane */
 
 class ha_iolane final : public handler {

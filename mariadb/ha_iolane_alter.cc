@@ -126,20 +126,28 @@ static uint same_key(const TABLE *altered, uint number, const TABLE *table)
 	return MAX_KEY;
 }
 
-/* Whether the primary key stays, and new keys are of columns that rows have. */
-bool ha_iolane::can_change_keys(TABLE *altered, const Alter_inplace_info *info) const
+/*
+ * A prepared transaction of before the server was started may have changed rows, which
+ * nobody sees yet: the server's locks do not keep it out.
+ */
+bool iolane::may_have_unseen_rows()
 {
 	Row prepared;
 	size_t count = 0;
 
+	if (iolane_store_prepared(store, prepared.get()))
+		return true;
+	prepared.values(&count);
+	return count != 0;
+}
+
+/* Whether the primary key stays, and new keys are of columns that rows have. */
+bool ha_iolane::can_change_keys(TABLE *altered, const Alter_inplace_info *info) const
+{
 	if (table_share->partition_info_str || info->ignore || altered->s->long_unique_table ||
 	    table_share->long_unique_table || altered->s->period.unique_keys)
 		return false;
-	/* It may have rows that nobody sees yet, and is not kept out by the server's locks. */
-	if (iolane_store_prepared(store, prepared.get()))
-		return false;
-	prepared.values(&count);
-	if (count)
+	if (may_have_unseen_rows())
 		return false;
 	uint primary = altered->s->primary_key;
 
