@@ -48,7 +48,12 @@ int ha_iolane::open_cursor(uint key, const Range &range)
 	}
 	bounds.backward = range.backward;
 	bounds.lock = lock_;
-	bounds.only_keys = bounds.index && reads_keys() && lock_ == IOLANE_LOCK_NONE;
+	/*
+	 * Where keys are merged, the server compares the primary key of the record with ranges, and
+	 * leaves out rows by that: the record must have it.
+	 */
+	bounds.only_keys = bounds.index && reads_keys() && lock_ == IOLANE_LOCK_NONE &&
+			   (!has_primary_key() || has_decodable_primary_key());
 	bounds.when_locked = when_locked_;
 	backward_ = range.backward;
 	int error = check_readable();
