@@ -204,7 +204,8 @@ class Pair:
         if first == "XA" and code == 0:
             self.open[connection] = {"START": XA_ACTIVE, "END": XA_IDLE, "PREPARE": XA_PREPARED}.get(statement.split()[1], False)
         elif first in ("BEGIN", "START"):
-            self.open[connection] = code == 0
+            # It is refused in an XA transaction, which goes on.
+            self.open[connection] = code == 0 or self.open[connection]
         elif first == "COMMIT" or statement == "ROLLBACK" or (first in MAINTENANCE + DEFINITIONS and self.open[connection] is True):
             self.open[connection] = False
         elif code == DEADLOCK:

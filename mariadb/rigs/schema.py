@@ -173,6 +173,9 @@ class Table:
     def id_is_unique(self):
         return any(kind != "INDEX" and parts in (["id"], ["id DESC"]) for kind, _, parts in self.keys)
 
+    def has_virtual_unique_key(self):
+        return has_virtual_key(self, ("UNIQUE",))
+
     def sql(self, engine):
         lines = [column.sql() for column in self.columns] + [key_sql(key) for key in self.keys]
         return f"CREATE TABLE {self.name} ({', '.join(lines)}) ENGINE={engine}{self.options}"
@@ -215,10 +218,10 @@ def generated_column(random, name, columns):
     return Column(name, integers("BIGINT", 0, 9), True, f"AS (id % 5) {how}", generated=True)
 
 
-def has_virtual_key(table):
+def has_virtual_key(table, kinds=("PRIMARY", "UNIQUE", "INDEX")):
     """InnoDB gives the rows of partitions in a wrong order by such a key."""
     virtual = {column.name for column in table.columns if column.extra.endswith("VIRTUAL")}
-    return any(part.split(" ")[0].split("(")[0] in virtual for _, _, parts in table.keys for part in parts)
+    return any(part.split(" ")[0].split("(")[0] in virtual for kind, _, parts in table.keys if kind in kinds for part in parts)
 
 
 def random_table(random, name):
