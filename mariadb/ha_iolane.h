@@ -204,6 +204,7 @@ private:
 	std::string key_of(const uchar *record);
 	bool has_room_for(const std::string &key) const;
 	void fill_row(const uchar *record, const std::string &key);
+	void fill_values(const uchar *record, const std::string &key);
 	int insert(const uchar *record, const std::string &key);
 	int replace(const uchar *record, const std::string &old_key, const std::string &key);
 	int note_auto_increment(const uchar *record);

@@ -32,6 +32,12 @@ bool ha_iolane::has_room_for(const std::string &key) const
 void ha_iolane::fill_row(const uchar *record, const std::string &key)
 {
 	pack_record(table, share_->layouts.get(), record, &packed_);
+	fill_values(record, key);
+}
+
+/* The same where packed_ is the record. */
+void ha_iolane::fill_values(const uchar *record, const std::string &key)
+{
 	keys_.resize(table_share->keys);
 	values_.clear();
 	values_.push_back(blob(key));
@@ -138,7 +144,7 @@ int ha_iolane::update_row(const uchar *before, const uchar *after)
 	if (key != old_key) {
 		error = replace(after, old_key, key);
 	} else {
-		fill_row(after, key);
+		fill_values(after, key);
 		int code = iolane_transaction_update(transaction(), name().c_str(), values_.data(),
 						     values_.size());
 

@@ -3,7 +3,7 @@
 use crate::access::Pages;
 use crate::data::{
     ColumnType, KeyError, Row, SchemaError, TableSchema, Value, decode_key, decode_key_into,
-    decode_key_to, decode_row_into, encode_key, encode_row,
+    decode_row_into, encode_key, encode_row, key_bytes,
 };
 use crate::ids::{PageId, SegmentId};
 use crate::overflow::{Overflow, OverflowError};
@@ -264,38 +264,49 @@ impl Table {
 
     /// The row of a key and a whole payload.
     pub(crate) fn row(&self, key: &[u8], payload: &[u8]) -> Result<Row, Error> {
+        let mut row = Row::new();
+        self.put_row(key, payload, &mut row)?;
+        Ok(row)
+    }
+
+    /// The same in the place, and the memory, of another one.
+    pub(crate) fn put_row(&self, key: &[u8], payload: &[u8], row: &mut Row) -> Result<(), Error> {
         let damaged = |reason: String| Error::DamagedRow {
             table: self.name().to_owned(),
             reason,
         };
-        let mut row = vec![Value::Null; self.types.len()];
-        decode_key_into(key, &self.key_columns, &self.types, &mut row)
+        row.resize(self.types.len(), Value::Null);
+        decode_key_into(key, &self.key_columns, &self.types, row)
             .map_err(|error| damaged(error.to_string()))?;
-        decode_row_into(payload, &self.value_columns, &self.types, &mut row)
-            .map_err(|error| damaged(error.to_string()))?;
-        Ok(row)
+        decode_row_into(payload, &self.value_columns, &self.types, row)
+            .map_err(|error| damaged(error.to_string()))
     }
 
     /// What an entry of an index, whose primary key begins at `key_at`, says of its
-    /// row: the columns of both. All others are null.
-    pub(crate) fn row_of_entry(
+    /// row: the columns of both, in the place of another row. All others are null.
+    pub(crate) fn put_row_of_entry(
         &self,
         index: &SecondaryIndex,
         entry: &[u8],
         key_at: usize,
-    ) -> Result<Row, Error> {
-        let mut row = vec![Value::Null; self.types.len()];
+        row: &mut Row,
+    ) -> Result<(), Error> {
         let (columns, key) = entry.split_at(key_at);
-        decode_key_into(columns, &index.columns, &self.types, &mut row)
-            .and_then(|()| decode_key_into(key, &self.key_columns, &self.types, &mut row))
-            .map_err(|error| self.damaged_entry(index, &error))?;
-        Ok(row)
+        row.resize(self.types.len(), Value::Null);
+        for (column, value) in row.iter_mut().enumerate() {
+            if !index.columns.contains(&column) && !self.key_columns.contains(&column) {
+                *value = Value::Null;
+            }
+        }
+        decode_key_into(columns, &index.columns, &self.types, row)
+            .and_then(|()| decode_key_into(key, &self.key_columns, &self.types, row))
+            .map_err(|error| self.damaged_entry(index, &error))
     }
 
     /// Bytes of an index's columns at the beginning of one of its entries.
     pub(crate) fn split_entry(&self, index: &SecondaryIndex, entry: &[u8]) -> Result<usize, Error> {
         let types = index.columns.iter().map(|&column| self.column_type(column));
-        decode_key_to(entry, types, |_, _| {}).map_err(|error| self.damaged_entry(index, &error))
+        key_bytes(entry, types).map_err(|error| self.damaged_entry(index, &error))
     }
 
     /// The values of an index's columns at the beginning of an entry, and how

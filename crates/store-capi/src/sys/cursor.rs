@@ -151,13 +151,8 @@ pub unsafe extern "C" fn iolane_cursor_next(
         let it = object_mut(transaction, "transaction")?;
         check_store(cursor, it)?;
         let row = object_mut(row, "row")?;
-        Ok(match cursor.cursor.next(&mut it.transaction)? {
-            Some(found) => {
-                row.fill(found);
-                1
-            }
-            None => 0,
-        })
+        let found = row.fill_by(|row| Ok(cursor.cursor.next_in(&mut it.transaction, row)?));
+        found.map(i32::from)
     })
 }
 

@@ -104,6 +104,20 @@ impl iolane_row {
         self.values = values;
         self.seen.extend(self.values.iter().map(iolane_value::of));
     }
+
+    /// Lets `put` put a row into the place of the one that is here, if there is one.
+    /// Returns whether there was; otherwise it is empty.
+    pub(super) fn fill_by(
+        &mut self,
+        put: impl FnOnce(&mut Row) -> Result<bool, Failure>,
+    ) -> Result<bool, Failure> {
+        self.seen.clear();
+        let is_there = put(&mut self.values)?;
+        if is_there {
+            self.seen.extend(self.values.iter().map(iolane_value::of));
+        }
+        Ok(is_there)
+    }
 }
 
 /// Makes room for a row, to be freed by iolane_row_free(). Never blocks; fails with

@@ -113,48 +113,69 @@ pub fn decode_key(
     types: impl IntoIterator<Item = ColumnType>,
 ) -> Result<(Vec<Value>, usize), KeyError> {
     let mut values = Vec::new();
-    let end = decode_key_to(key, types, |_, value| values.push(value))?;
-    Ok((values, end))
+    let mut at = 0;
+    for column in types {
+        let mut value = Value::Null;
+        decode_value(key, &mut at, column, &mut value).ok_or(KeyError::Damaged { at })?;
+        values.push(value);
+    }
+    Ok((values, at))
 }
 
-/// The same, but gives each value to `put` with its number, and returns where
-/// they end.
-pub(crate) fn decode_key_to(
+/// How many bytes the values took.
+pub(crate) fn key_bytes(
     key: &[u8],
     types: impl IntoIterator<Item = ColumnType>,
-    mut put: impl FnMut(usize, Value),
 ) -> Result<usize, KeyError> {
     let mut at = 0;
-    for (number, column) in types.into_iter().enumerate() {
-        let value = decode_value(key, &mut at, column).ok_or(KeyError::Damaged { at })?;
-        put(number, value);
+    for column in types {
+        pass_value(key, &mut at, column).ok_or(KeyError::Damaged { at })?;
     }
     Ok(at)
 }
 
-/// Puts the values of a key, which is whole, into their places in `row`:
-/// `columns` says which, and `types` those of all.
+/// Puts the values of a key, which is whole, into their places in `row`, in the memory
+/// that blobs have there: `columns` says which, and `types` those of all.
 pub(crate) fn decode_key_into(
     key: &[u8],
     columns: &[usize],
     types: &[ColumnType],
     row: &mut [Value],
 ) -> Result<(), KeyError> {
-    let of_these = columns.iter().map(|&column| types[column]);
-    decode_key_to(key, of_these, |number, value| row[columns[number]] = value)?;
+    let mut at = 0;
+    for &column in columns {
+        let decoded = decode_value(key, &mut at, types[column], &mut row[column]);
+        decoded.ok_or(KeyError::Damaged { at })?;
+    }
     Ok(())
 }
 
-fn decode_value(key: &[u8], at: &mut usize, column: ColumnType) -> Option<Value> {
+/// Whether there is a value; otherwise null.
+fn take_tag(key: &[u8], at: &mut usize) -> Option<bool> {
     let tag = *key.get(*at)?;
     *at += 1;
-    if tag != PRESENT {
-        return (tag == NULL).then_some(Value::Null);
+    matches!(tag, PRESENT | NULL).then_some(tag == PRESENT)
+}
+
+fn pass_value(key: &[u8], at: &mut usize, column: ColumnType) -> Option<()> {
+    if !take_tag(key, at)? {
+        return Some(());
+    }
+    match column {
+        ColumnType::Integer | ColumnType::Real => take_u64(key, at).map(drop),
+        ColumnType::Text | ColumnType::Blob => take_bytes(key, at, |_| {}),
+    }
+}
+
+fn decode_value(key: &[u8], at: &mut usize, column: ColumnType, out: &mut Value) -> Option<()> {
+    if !take_tag(key, at)? {
+        *out = Value::Null;
+        return Some(());
     }
     match column {
         ColumnType::Integer => {
             let bits = take_u64(key, at)?;
-            Some(Value::Integer((bits ^ 1 << 63) as i64))
+            *out = Value::Integer((bits ^ 1 << 63) as i64);
         }
         ColumnType::Real => {
             let ordered = take_u64(key, at)?;
@@ -163,14 +184,19 @@ fn decode_value(key: &[u8], at: &mut usize, column: ColumnType) -> Option<Value>
             } else {
                 !ordered
             };
-            Some(Value::Real(f64::from_bits(bits)))
+            *out = Value::Real(f64::from_bits(bits));
         }
         ColumnType::Text => {
-            let text = String::from_utf8(take_bytes(key, at)?).ok()?;
-            Some(Value::Text(text))
+            let mut bytes = Vec::new();
+            take_bytes(key, at, |piece| bytes.extend_from_slice(piece))?;
+            *out = Value::Text(String::from_utf8(bytes).ok()?);
         }
-        ColumnType::Blob => take_bytes(key, at).map(Value::Blob),
+        ColumnType::Blob => {
+            let bytes = out.make_blob();
+            take_bytes(key, at, |piece| bytes.extend_from_slice(piece))?;
+        }
     }
+    Some(())
 }
 
 fn take_u64(key: &[u8], at: &mut usize) -> Option<u64> {
@@ -179,15 +205,15 @@ fn take_u64(key: &[u8], at: &mut usize) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-fn take_bytes(key: &[u8], at: &mut usize) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
+/// Gives the bytes of a text or blob to `put`, piece by piece.
+fn take_bytes(key: &[u8], at: &mut usize, mut put: impl FnMut(&[u8])) -> Option<()> {
     loop {
         let zero = *at + key.get(*at..)?.iter().position(|&byte| byte == 0)?;
-        bytes.extend_from_slice(&key[*at..zero]);
+        put(&key[*at..zero]);
         *at = zero + 2;
         match *key.get(zero + 1)? {
-            END => return Some(bytes),
-            ZERO => bytes.push(0),
+            END => return Some(()),
+            ZERO => put(&[0]),
             _ => return None,
         }
     }

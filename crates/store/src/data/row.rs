@@ -56,41 +56,41 @@ pub fn decode_row(
     row: &[u8],
     types: impl ExactSizeIterator<Item = ColumnType>,
 ) -> Result<Vec<Value>, RowError> {
-    let mut values = Vec::with_capacity(types.len());
-    decode_each(row, types, |_, value| values.push(value))?;
+    let mut values = vec![Value::Null; types.len()];
+    decode_each(row, types.enumerate(), &mut values)?;
     Ok(values)
 }
 
-/// Puts the values of a row into their places in `out`: `columns` says which,
-/// and `types` those of all columns.
+/// Puts the values of a row into their places in `out`, in the memory that blobs have
+/// there: `columns` says which, and `types` those of all columns.
 pub(crate) fn decode_row_into(
     row: &[u8],
     columns: &[usize],
     types: &[ColumnType],
     out: &mut [Value],
 ) -> Result<(), RowError> {
-    let of_these = columns.iter().map(|&column| types[column]);
-    decode_each(row, of_these, |number, value| out[columns[number]] = value)
+    let places = columns.iter().map(|&column| (column, types[column]));
+    decode_each(row, places, out)
 }
 
-/// Calls `put` with the number of each value and itself.
+/// The same, with the place of each value and its type.
 fn decode_each(
     row: &[u8],
-    types: impl ExactSizeIterator<Item = ColumnType>,
-    mut put: impl FnMut(usize, Value),
+    places: impl ExactSizeIterator<Item = (usize, ColumnType)>,
+    out: &mut [Value],
 ) -> Result<(), RowError> {
-    let nulls = types.len().div_ceil(8);
+    let nulls = places.len().div_ceil(8);
     let mut reader = Reader { row, at: nulls };
     if row.len() < nulls {
         return Err(RowError { at: row.len() });
     }
-    for (number, column) in types.enumerate() {
-        let value = if row[number / 8] >> (number % 8) & 1 == 1 {
-            Some(Value::Null)
-        } else {
-            reader.value(column)
-        };
-        put(number, value.ok_or(RowError { at: reader.at })?);
+    for (number, (place, column)) in places.enumerate() {
+        if row[number / 8] >> (number % 8) & 1 == 1 {
+            out[place] = Value::Null;
+            continue;
+        }
+        let read = reader.value(column, &mut out[place]);
+        read.ok_or(RowError { at: reader.at })?;
     }
     if reader.at < row.len() {
         return Err(RowError { at: reader.at });
@@ -104,25 +104,24 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn value(&mut self, column: ColumnType) -> Option<Value> {
+    fn value(&mut self, column: ColumnType, out: &mut Value) -> Option<()> {
         match column {
             ColumnType::Integer => {
                 let number = self.varint()?;
-                Some(Value::Integer(
-                    (number >> 1) as i64 ^ -((number & 1) as i64),
-                ))
+                *out = Value::Integer((number >> 1) as i64 ^ -((number & 1) as i64));
             }
             ColumnType::Real => {
                 let bytes = self.take(8)?;
                 let bits = u64::from_le_bytes(bytes.try_into().ok()?);
-                Some(Value::Real(f64::from_bits(bits)))
+                *out = Value::Real(f64::from_bits(bits));
             }
             ColumnType::Text => {
                 let bytes = self.counted()?;
-                Some(Value::Text(str::from_utf8(bytes).ok()?.to_owned()))
+                *out = Value::Text(str::from_utf8(bytes).ok()?.to_owned());
             }
-            ColumnType::Blob => self.counted().map(|bytes| Value::Blob(bytes.to_vec())),
+            ColumnType::Blob => out.make_blob().extend_from_slice(self.counted()?),
         }
+        Some(())
     }
 
     fn counted(&mut self) -> Option<&'a [u8]> {

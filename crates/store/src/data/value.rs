@@ -51,6 +51,18 @@ pub enum Value {
 }
 
 impl Value {
+    /// Makes it an empty blob, in the memory of the one that it was.
+    pub(crate) fn make_blob(&mut self) -> &mut Vec<u8> {
+        if !matches!(self, Value::Blob(_)) {
+            *self = Value::Blob(Vec::new());
+        }
+        let Value::Blob(bytes) = self else {
+            unreachable!("it was made one just now");
+        };
+        bytes.clear();
+        bytes
+    }
+
     /// Its type; `None` for null.
     pub const fn column_type(&self) -> Option<ColumnType> {
         match self {

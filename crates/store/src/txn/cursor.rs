@@ -88,18 +88,34 @@ impl<'s, B: Backing> Cursor<'s, B> {
     /// # Errors
     /// As [`Transaction::get`], with locks as [`Transaction::lock_row`].
     pub fn next(&mut self, transaction: &mut Transaction<'s, B>) -> Result<Option<Row>, Error> {
+        let mut row = Row::new();
+        let is_there = self.next_in(transaction, &mut row)?;
+        Ok(is_there.then_some(row))
+    }
+
+    /// The same in the place of another row, in whose blobs it puts its own: for many
+    /// rows, one after the other. Returns whether there is one; if not, what is in `row`
+    /// means nothing.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_in(
+        &mut self,
+        transaction: &mut Transaction<'s, B>,
+        row: &mut Row,
+    ) -> Result<bool, Error> {
         transaction.check_open()?;
-        let row = match &mut self.0 {
+        match &mut self.0 {
             Way::Seen(walk) => {
                 transaction.look();
-                walk.next(transaction)
+                walk.put_next(transaction, row)
             }
             Way::Locked(walk) => {
                 transaction.look_for_changes();
-                walk.next(transaction)
+                let next = walk.next(transaction).transpose()?;
+                Ok(next.map(|next| *row = next).is_some())
             }
-        };
-        row.transpose()
+        }
     }
 
     /// Goes on from the row that came last, or whose lock was refused last, in a

@@ -346,7 +346,8 @@ impl<'s, B: Backing> Walk<'s, B> {
         }
     }
 
-    fn advance(&mut self, transaction: &Transaction<'s, B>) -> Result<Option<Row>, Error> {
+    /// Puts the next row into the place of another one. Returns whether there is one.
+    fn advance(&mut self, transaction: &Transaction<'s, B>, row: &mut Row) -> Result<bool, Error> {
         let table = &self.table;
         let _range = in_range();
         let _acting = transaction.acting();
@@ -357,10 +358,9 @@ impl<'s, B: Backing> Walk<'s, B> {
                 self.reading = Failed::Page;
                 while let Some((key, value)) = cursor.next_watched(backing, ahead)? {
                     self.reading = Failed::Row;
-                    let row = transaction.seen_of(table, key, value)?;
-                    if row.is_some() {
+                    if transaction.put_seen_of(table, key, value, row)? {
                         set_bytes(&mut self.last, key);
-                        return Ok(row);
+                        return Ok(true);
                     }
                     self.reading = Failed::Page;
                 }
@@ -374,37 +374,41 @@ impl<'s, B: Backing> Walk<'s, B> {
                 }
                 let only_keys = self.keys != OnlyKeys::No;
                 while let Some(entry) = entries.next()? {
-                    let mut row = match entry.is_settled {
-                        false => transaction.row_of_entry(table, *index, &entry, entries)?,
-                        true => Some(Row::new()),
+                    let is_there = entry.is_settled || {
+                        let seen = transaction.row_of_entry(table, *index, &entry, entries)?;
+                        seen.map(|seen| *row = seen).is_some()
                     };
-                    if let Some(row) = row.as_mut().filter(|_| only_keys) {
+                    if is_there && only_keys {
                         let index = &table.indexes[*index];
-                        *row = table.row_of_entry(index, &entry.bytes, entry.key_at)?;
+                        table.put_row_of_entry(index, &entry.bytes, entry.key_at, row)?;
                     }
                     entries.is_through_with(&entry);
-                    if row.is_some() {
+                    if is_there {
                         set_bytes(&mut self.last, &entry.bytes);
-                        return Ok(row);
+                        return Ok(true);
                     }
                 }
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
-    /// The next row for a transaction whose view is open. After an error there are
-    /// none, unless it is passed.
-    pub(super) fn next(&mut self, transaction: &Transaction<'s, B>) -> Option<Result<Row, Error>> {
+    /// The next row for a transaction whose view is open, in the place of another one.
+    /// Returns whether there is one; after an error there are none, unless it is passed.
+    pub(super) fn put_next(
+        &mut self,
+        transaction: &Transaction<'s, B>,
+        row: &mut Row,
+    ) -> Result<bool, Error> {
         if self.failed.is_some() {
-            return None;
+            return Ok(false);
         }
-        let row = self.advance(transaction).transpose();
-        if let Some(Err(error)) = &row {
+        let found = self.advance(transaction, row);
+        if let Err(error) = &found {
             let damaged = error.is_damage();
             self.failed = Some(if damaged { self.reading } else { Failed::Whole });
         }
-        row
+        found
     }
 }
 
@@ -482,6 +486,8 @@ impl<B: Backing> Iterator for Rows<'_, '_, B> {
     /// The next row. After an error there are none, unless it is
     /// [passed](Rows::pass_damage).
     fn next(&mut self) -> Option<Result<Row, Error>> {
-        self.walk.next(self.transaction)
+        let mut row = Row::new();
+        let found = self.walk.put_next(self.transaction, &mut row);
+        found.map(|is_there| is_there.then_some(row)).transpose()
     }
 }

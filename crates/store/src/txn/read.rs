@@ -102,7 +102,8 @@ impl<B: Backing> System<B> {
 
 /// What a transaction sees of a row.
 enum Seen {
-    Row(Row),
+    /// It is in its place.
+    Row,
     Nothing,
     /// It must look further, from this version on.
     Look(Version),
@@ -157,12 +158,13 @@ impl<B: Backing> Transaction<'_, B> {
         waits_for: &mut impl FnMut(PageId),
     ) -> Result<Option<Row>, Error> {
         let backing = &self.system.backing;
+        let mut row = Row::new();
         let found = table.rows.get_watched(backing, key, waits_for, |bytes| {
             let newest = self.newest_of(table, bytes)?;
-            self.at_once(table, key, newest)
+            self.at_once(table, key, newest, &mut row)
         })?;
         match found.transpose()? {
-            Some(Seen::Row(row)) => Ok(Some(row)),
+            Some(Seen::Row) => Ok(Some(row)),
             Some(Seen::Look(newest)) => self.seen_after(table, key, newest),
             Some(Seen::Nothing) | None => Ok(None),
         }
@@ -175,11 +177,28 @@ impl<B: Backing> Transaction<'_, B> {
         key: &[u8],
         bytes: &[u8],
     ) -> Result<Option<Row>, Error> {
+        let mut row = Row::new();
+        let is_there = self.put_seen_of(table, key, bytes, &mut row)?;
+        Ok(is_there.then_some(row))
+    }
+
+    /// The same in the place of another row. Returns whether there is one; if not,
+    /// nobody may look at what is there.
+    pub(super) fn put_seen_of(
+        &self,
+        table: &Table,
+        key: &[u8],
+        bytes: &[u8],
+        row: &mut Row,
+    ) -> Result<bool, Error> {
         let newest = self.newest_of(table, bytes)?;
-        match self.at_once(table, key, newest)? {
-            Seen::Row(row) => Ok(Some(row)),
-            Seen::Look(newest) => self.seen_after(table, key, newest),
-            Seen::Nothing => Ok(None),
+        match self.at_once(table, key, newest, row)? {
+            Seen::Row => Ok(true),
+            Seen::Look(newest) => {
+                let seen = self.seen_after(table, key, newest)?;
+                Ok(seen.map(|seen| *row = seen).is_some())
+            }
+            Seen::Nothing => Ok(false),
         }
     }
 
@@ -192,8 +211,15 @@ impl<B: Backing> Transaction<'_, B> {
         &self.view.as_ref().expect("opened before reading").view
     }
 
-    /// What the newest version says without another page: mostly all.
-    fn at_once(&self, table: &Table, key: &[u8], newest: VersionRef<'_>) -> Result<Seen, Error> {
+    /// What the newest version says without another page: mostly all. A row takes the
+    /// place of another one.
+    fn at_once(
+        &self,
+        table: &Table,
+        key: &[u8],
+        newest: VersionRef<'_>,
+        row: &mut Row,
+    ) -> Result<Seen, Error> {
         if !self.view().sees(newest.trx) && self.own() != Some(newest.trx) {
             return Ok(Seen::Look(newest.to_version()));
         }
@@ -203,7 +229,8 @@ impl<B: Backing> Transaction<'_, B> {
         if newest.is_long() {
             return Ok(Seen::Look(newest.to_version()));
         }
-        Ok(Seen::Row(table.row(key, newest.payload)?))
+        table.put_row(key, newest.payload, row)?;
+        Ok(Seen::Row)
     }
 
     /// What takes more pages: older versions, long values.
