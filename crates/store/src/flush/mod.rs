@@ -182,6 +182,7 @@ impl Flusher {
         let log = &self.core.log;
         Situation {
             frames: pool.frames().len(),
+            free: pool.free(),
             dirty: pool.dirty.count(),
             passed: pool.dirty.count_passed(),
             writing: self.pipeline.pages(),

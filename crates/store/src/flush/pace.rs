@@ -16,6 +16,9 @@ const PRESSURE_URGENT: f64 = 0.85;
 /// from which on with all that the disk gives. Below it the log's age decides:
 /// a page that changes often is then written once for many changes.
 const DIRTY_EASY: f64 = 0.25;
+/// While more than this share of the frames is free, nobody needs one that holds
+/// changes, however many do.
+const FREE_EASY: f64 = 0.125;
 pub(crate) const DIRTY_RAISED: f64 = 0.5;
 /// From here on, as urgent as those who will have to wait.
 const DIRTY_URGENT: f64 = 0.7;
@@ -51,6 +54,8 @@ const PRESSED_LOG: f64 = 1.0 / 16.0;
 pub(super) struct Situation {
     /// Frames of the pool.
     pub(super) frames: usize,
+    /// Those that hold no page.
+    pub(super) free: usize,
     /// Changed ones that nobody has begun to write.
     pub(super) dirty: usize,
     /// Of these, those that a change of many pages has passed.
@@ -226,7 +231,10 @@ impl Pace {
     /// All the time, as slowly as may be.
     fn steady(&self, now: Duration, seen: &Situation) -> Option<Order> {
         let waited_for = seen.waited_for();
-        let share = seen.dirty as f64 / seen.frames as f64;
+        let share = match seen.free as f64 > FREE_EASY * seen.frames as f64 {
+            true => 0.0,
+            false => seen.dirty as f64 / seen.frames as f64,
+        };
         let crowded = share > DIRTY_RAISED;
         let pressed = if seen.pressure > PRESSURE_URGENT || share > DIRTY_URGENT {
             Haste::Urgent

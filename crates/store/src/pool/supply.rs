@@ -111,6 +111,11 @@ impl Pool {
         self.supply.budgeted.store(budgeted, Ordering::Relaxed);
     }
 
+    /// Frames that hold no page.
+    pub(crate) fn free(&self) -> usize {
+        self.supply.free()
+    }
+
     /// Frames that are free below which the flusher helps.
     pub(crate) fn is_low(&self) -> bool {
         self.supply.free() < self.supply.low

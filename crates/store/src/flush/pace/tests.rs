@@ -11,6 +11,7 @@ fn at(ms: u64) -> Duration {
 /// A pool at ease, in which nothing happens.
 const EASE: Situation = Situation {
     frames: FRAMES,
+    free: 0,
     dirty: 0,
     passed: 0,
     writing: 0,
@@ -178,6 +179,33 @@ fn the_steady_policy_rises_with_the_pressure() {
 
 /// However few are dirty: what a change of many pages has passed is written
 /// behind it, at the lowest level.
+#[test]
+fn the_steady_policy_leaves_changes_in_memory_while_frames_are_free() {
+    let mut pace = Pace::new(Preflush::Steady, BATCH, FLIGHTS);
+    let order_of = |pace: &mut Pace, free: usize, pressure: f64| {
+        let seen = Situation {
+            dirty: FRAMES / 2 + 1,
+            free,
+            pressure,
+            ..EASE
+        };
+        pace.next(at(0), &seen)
+            .map(|order| (order.line, order.haste))
+    };
+    let all = Some((f64::INFINITY, Haste::Raised));
+    assert_eq!(order_of(&mut pace, 0, 0.1), all);
+    assert_eq!(order_of(&mut pace, FRAMES / 8, 0.1), all);
+    assert_eq!(
+        order_of(&mut pace, FRAMES / 4, 0.1),
+        Some((0.0, Haste::Low))
+    );
+    // But not beyond what the log holds.
+    assert_eq!(
+        order_of(&mut pace, FRAMES / 4, 1.0),
+        Some((0.5, Haste::Urgent))
+    );
+}
+
 #[test]
 fn the_steady_policy_follows_a_change_of_many_pages() {
     let mut pace = Pace::new(Preflush::Steady, BATCH, FLIGHTS);
