@@ -177,8 +177,6 @@ fn the_steady_policy_rises_with_the_pressure() {
     );
 }
 
-/// However few are dirty: what a change of many pages has passed is written
-/// behind it, at the lowest level.
 #[test]
 fn the_steady_policy_leaves_changes_in_memory_while_frames_are_free() {
     let mut pace = Pace::new(Preflush::Steady, BATCH, FLIGHTS);
@@ -206,6 +204,8 @@ fn the_steady_policy_leaves_changes_in_memory_while_frames_are_free() {
     );
 }
 
+/// However few are dirty: what a change of many pages has passed is written
+/// behind it, at the lowest level.
 #[test]
 fn the_steady_policy_follows_a_change_of_many_pages() {
     let mut pace = Pace::new(Preflush::Steady, BATCH, FLIGHTS);
