@@ -3,7 +3,7 @@
 use iolane::{Engine, Level};
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{
-    Direction, FileClass, LockMode, Role, Store, StoreOptions, Transaction, WhenLocked,
+    Direction, FileClass, Ledger, LockMode, Role, Store, StoreOptions, Transaction, WhenLocked,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +35,11 @@ fn loaded(directory: &Path, purge_lag_bytes: Option<u64>) -> Store {
     store
 }
 
+fn read_all(transaction: &mut Transaction<'_>) {
+    let rows = transaction.range("t", .., Direction::Forward).unwrap();
+    assert_eq!(rows.count(), ROWS as usize);
+}
+
 #[test]
 fn each_role_pays_for_its_own() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -52,10 +57,7 @@ fn each_role_pays_for_its_own() {
         }
         transaction.commit().unwrap();
     }
-    let mut transaction = store.begin();
-    let rows = transaction.range("t", .., Direction::Forward).unwrap();
-    assert_eq!(rows.count(), ROWS as usize);
-    drop(transaction);
+    read_all(&mut store.begin());
 
     let did = store.ledger().since(&before);
     let log = did.role(Role::Log);
@@ -96,10 +98,7 @@ fn a_bulk_transaction_reads_in_the_background() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let store = loaded(directory.path(), None);
     let work: [&dyn Fn(&mut Transaction<'_>); 4] = [
-        &|transaction| {
-            let rows = transaction.range("t", .., Direction::Forward).unwrap();
-            assert_eq!(rows.count(), ROWS as usize);
-        },
+        &read_all,
         &|transaction| {
             for id in (0..ROWS).step_by(20) {
                 let row = transaction.get("t", &[id.into()]).unwrap();
@@ -195,6 +194,13 @@ fn a_backup_writes_in_the_background() {
     assert!(syncs <= 16, "{syncs}");
 }
 
+/// What reading all of the table did.
+fn ledger_of_all(store: &Store, transaction: &mut Transaction<'_>) -> Ledger {
+    let before = store.ledger();
+    read_all(transaction);
+    store.ledger().since(&before)
+}
+
 /// A transaction may be a query's for one statement, and bulk for the next.
 #[test]
 fn a_transaction_changes_its_level_between_statements() {
@@ -203,10 +209,7 @@ fn a_transaction_changes_its_level_between_statements() {
     let mut transaction = store.begin();
     for bulk in [true, false, true] {
         transaction.set_bulk(bulk);
-        let before = store.ledger();
-        let rows = transaction.range("t", .., Direction::Forward).unwrap();
-        assert_eq!(rows.count(), ROWS as usize);
-        let did = store.ledger().since(&before);
+        let did = ledger_of_all(&store, &mut transaction);
         let levels = did.role(Role::Bulk).levels;
         let background = levels[Level::Background.index()].read.requests;
         let scan = did.role(Role::Scan).total().read.requests;
@@ -232,11 +235,8 @@ fn who_becomes_bulk_while_others_wait_hurries() {
         });
         waits.recv().unwrap();
         transaction.set_bulk(true);
-        let before = store.ledger();
-        let rows = transaction.range("t", .., Direction::Forward).unwrap();
-        assert_eq!(rows.count(), ROWS as usize);
         // Read ahead for it as ever, but what it waits for is a query's.
-        let did = store.ledger().since(&before);
+        let did = ledger_of_all(&store, &mut transaction);
         assert!(did.role(Role::Read).total().read.requests > 0);
         transaction.rollback().unwrap();
         assert!(waiting.join().unwrap().unwrap());

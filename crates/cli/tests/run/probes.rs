@@ -119,32 +119,27 @@ mod linux_aio {
     /// that fails.
     #[test]
     fn refused() {
-        let report = report_of("probe_aio", "refused");
-        expect(scheduled(&report), 60);
-        assert!(
-            scheduled(&report) == 0 || sum(&report, "failed") > 0,
-            "{report}"
-        );
+        shows("refused", 60, "failed");
     }
 
     /// What its thread waits for is as urgent as a read of the thread's own.
     #[test]
     fn waited() {
-        let report = report_of("probe_aio", "waited");
-        expect(scheduled(&report), 500);
-        assert!(
-            scheduled(&report) == 0 || sum(&report, "promoted") > 0,
-            "{report}"
-        );
+        shows("waited", 500, "promoted");
     }
 
     /// A write that has a page locked on which a thread sleeps is as urgent as that thread.
     #[test]
     fn locked() {
-        let report = report_of("probe_aio", "locked");
-        expect(scheduled(&report), 250);
+        shows("locked", 250, "promoted");
+    }
+
+    /// So many requests are scheduled at least, and the report counts some of them in `field`.
+    fn shows(pattern: &str, scheduled_min: u64, field: &str) {
+        let report = report_of("probe_aio", pattern);
+        expect(scheduled(&report), scheduled_min);
         assert!(
-            scheduled(&report) == 0 || sum(&report, "promoted") > 0,
+            scheduled(&report) == 0 || sum(&report, field) > 0,
             "{report}"
         );
     }

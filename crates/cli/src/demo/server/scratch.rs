@@ -91,22 +91,12 @@ impl<'a> Server<'a> {
 
     /// A client that reads statements from a pipe, and answers each with a line.
     pub fn client(&self) -> Command {
-        let mut command = self.database.client(&self.place.path);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        command
+        answering(self.database.client(&self.place.path), Stdio::piped())
     }
 
     /// Writes all of the table to a pipe.
     pub fn dump(&self) -> Command {
-        let mut command = self.database.dump(&self.place.path);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        command
+        answering(self.database.dump(&self.place.path), Stdio::null())
     }
 
     fn ask(&self, statement: &str) -> Result<String, Failure> {
@@ -166,6 +156,15 @@ impl<'a> Server<'a> {
         };
         paths.map(open).collect()
     }
+}
+
+/// Writes to a pipe, and keeps its errors to itself.
+fn answering(mut command: Command, input: Stdio) -> Command {
+    command
+        .stdin(input)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command
 }
 
 /// As on a machine whose memory is no larger than the server's own: what was read goes from the
