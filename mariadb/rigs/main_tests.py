@@ -19,14 +19,15 @@ LAST_LINE = re.compile(rb"[;|/$]\s*$")
 ERROR = re.compile(rb"^mysqltest: ")
 ERROR_END = re.compile(rb"' (failed|succeeded)\b")
 STATEMENT_LINES_MAX = 200
-# What an engine is free in: plans, and counts of work. By the statement, or by the names of columns that it gives.
+# What an engine is free in: plans, and counts of work; and who is connected. By the statement, or by the names of columns that it gives.
 FREE = re.compile(
     rb"^\(*(explain|describe|desc|analyze|check|optimize|repair|show (session |global |local )?status|show (full )?table status|show engine"
     rb"|show profile)\b|optimizer_trace|@trace|information_schema|handler_|last_query_cost", re.IGNORECASE)
 FREE_LINE = re.compile(rb"Handler_reads:")
 # Which rows a LIMIT leaves is often an engine's choice: without ORDER BY, or among equal ones.
 LIMIT = re.compile(rb"\b(limit|fetch)\b", re.IGNORECASE)
-FREE_COLUMNS = (b"id\tselect_type\ttable\t", b"EXPLAIN", b"ANALYZE", b"Table\tNon_unique\t", b"Name\tEngine\tVersion\t", b"Table\tOp\tMsg_type\t")
+FREE_COLUMNS = (b"id\tselect_type\ttable\t", b"EXPLAIN", b"ANALYZE", b"Table\tNon_unique\t", b"Name\tEngine\tVersion\t", b"Table\tOp\tMsg_type\t",
+                b"Id\tUser\tHost\tdb\tCommand\t")
 # What one engine refuses, and what follows from it: there is no such table, or no such constraint.
 REFUSED = re.compile(rb"\((1214|1464|1478)\)|FOREIGN KEY with ENGINE|\(1005\).*(incorrectly formed|Wrong create options)")
 FOLLOWS = re.compile(
