@@ -424,6 +424,12 @@ int ha_iolane::external_lock(THD *thd, int lock_type)
 
 int ha_iolane::begin_statement(THD *thd)
 {
+	/*
+	 * The server does not forget after an UPDATE or DELETE, or a SELECT before one, that no
+	 * partition could have rows: the next would find none by the first of a key. It chooses
+	 * partitions after this.
+	 */
+	table->all_partitions_pruned_away = false;
 	session_ = Session::of(thd);
 	if (!session_)
 		return HA_ERR_OUT_OF_MEM;
