@@ -6,7 +6,7 @@ mod text;
 
 use hdrhistogram::Histogram;
 use iolane_protocol::{Call, Header, UNRULED};
-use iolane_sched::{Level, RateUnit};
+use iolane_sched::{Level, RateScope, RateUnit};
 use serde::Serialize;
 
 use crate::commits::Commits;
@@ -91,6 +91,8 @@ pub struct DiskReport {
     pub rate_limit: Option<f64>,
     /// Whether that is of bytes, not of requests.
     pub rate_limit_is_bytes: bool,
+    /// Whether it is one of reads, with as much of writes.
+    pub rate_limit_is_each: bool,
     /// What each role did.
     pub roles: Vec<RoleReport>,
     /// What a commit waited for, if there was one.
@@ -223,6 +225,9 @@ impl Writer<'_> {
             rate_limit_is_bytes: window
                 .rate_limit
                 .is_some_and(|limit| limit.unit == RateUnit::Bytes),
+            rate_limit_is_each: window
+                .rate_limit
+                .is_some_and(|limit| limit.scope == RateScope::Each),
             roles: counts
                 .filter(|(key, _)| key.disk == disk)
                 .map(|(key, counts)| self.role(key, counts))

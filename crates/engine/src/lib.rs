@@ -57,7 +57,7 @@ pub use error::{Alignee, Cause, Error, OpenError, Operation, SubmitError};
 pub use file::{Alignment, AtomicWriteUnit, File, Leave, OpenOptions};
 pub use iolane_sched::{
     Config, ConfigError, Deadline, Level, LevelConfig, Policy, REQUEST_BYTES_MAX, RateLimit,
-    RateUnit, Snapshot, WindowConfig, WindowState,
+    RateScope, RateUnit, Snapshot, WindowConfig, WindowState,
 };
 pub use ioprio::IoPriority;
 pub use pending::Pending;

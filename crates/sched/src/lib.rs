@@ -39,4 +39,4 @@ pub use request::{Direction, Kind, Level, Request, RequestId, Terms};
 pub use scheduler::{
     Batch, EnqueueError, Member, REQUEST_BYTES_MAX, Scheduler, Snapshot, Transfer,
 };
-pub use window::{RateLimit, RateUnit, WindowState};
+pub use window::{RateLimit, RateScope, RateUnit, WindowState};

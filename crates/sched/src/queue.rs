@@ -12,7 +12,7 @@ use crate::config::Policy;
 use crate::fifo::{DeadlineList, Entries};
 use crate::footprint::Footprint;
 use crate::position::{NIL, PositionTree, Positions};
-use crate::request::{Direction, Kind, Level, Request, RequestId, Terms};
+use crate::request::{Direction, Held, Kind, Level, Request, RequestId, Terms};
 
 /// Where an outstanding request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,13 +220,13 @@ impl Queue {
     }
 
     /// Under [`Layout::Lanes`], the request of `level` with the earliest
-    /// deadline, with or without its writes and syncs, or [`NIL`].
-    pub(crate) fn oldest(&self, level: Level, with_writes: bool) -> u32 {
-        let read = self.list_head(Layout::lane(level, false));
-        if !with_writes {
-            return read;
-        }
-        match (read, self.list_head(Layout::lane(level, true))) {
+    /// deadline, without its reads or its writes and syncs if they are held, or [`NIL`].
+    pub(crate) fn oldest(&self, level: Level, held: Held) -> u32 {
+        let head = |is_held, writes| match is_held {
+            true => NIL,
+            false => self.list_head(Layout::lane(level, writes)),
+        };
+        match (head(held.reads, false), head(held.writes, true)) {
             (NIL, write) => write,
             (read, NIL) => read,
             (read, write) if self.entries.key(write) < self.entries.key(read) => write,

@@ -82,6 +82,46 @@ pub enum Kind {
     Sync,
 }
 
+impl Kind {
+    /// Whose budget it takes from: a sync is a write without data.
+    pub(crate) fn takes_from(self) -> Direction {
+        match self {
+            Kind::Read => Direction::Read,
+            Kind::Write | Kind::Sync => Direction::Write,
+        }
+    }
+}
+
+/// What has to wait, whatever room there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub reads: bool,
+    /// And syncs.
+    pub writes: bool,
+}
+
+impl Held {
+    pub(crate) const ALL: Held = Held {
+        reads: true,
+        writes: true,
+    };
+
+    /// Of requests of `level`, if this holds for the lower ones.
+    pub(crate) fn at(self, level: Level) -> Held {
+        match level > Level::Foreground {
+            true => self,
+            false => Held::default(),
+        }
+    }
+
+    pub(crate) fn holds(self, kind: Kind) -> bool {
+        match kind.takes_from() {
+            Direction::Read => self.reads,
+            Direction::Write => self.writes,
+        }
+    }
+}
+
 /// One read, write or sync on one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {

@@ -6,7 +6,7 @@ use crate::policy::lanes::{self, Lanes, Room};
 use crate::policy::{Sweep, deadline, noop, prio_deadline};
 use crate::position::NIL;
 use crate::queue::{Layout, Place, Queue, Slot};
-use crate::request::{Kind, Level, Request, RequestId, Terms};
+use crate::request::{Held, Kind, Level, Request, RequestId, Terms};
 use crate::window::{Sample, Window, WindowState};
 use std::ops::Range;
 
@@ -444,6 +444,7 @@ impl Scheduler {
             now_ns,
             &self.flight,
             &Sample {
+                direction: entry.request.kind.takes_from(),
                 bytes: length,
                 requests,
                 enqueued_ns: entry.enqueued_ns,
@@ -581,8 +582,8 @@ impl Room for LanesRoom<'_> {
         self.window.is_shut_out(self.flight, level)
     }
 
-    fn holds_writes(&self, level: Level) -> bool {
-        self.window.holds_writes(level)
+    fn held(&self) -> Held {
+        self.window.held()
     }
 }
 

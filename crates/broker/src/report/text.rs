@@ -83,6 +83,9 @@ fn of_disk(disk: &DiskReport) -> Result<String, fmt::Error> {
         (Some(rate), false) => write!(text, ", volume of {rate:.0} requests/s")?,
         (Some(rate), true) => write!(text, ", volume of {:.0} MB/s", rate / 1e6)?,
     }
+    if disk.rate_limit_is_each {
+        write!(text, " of reads, and as much of writes")?;
+    }
     writeln!(text)?;
     writeln!(
         text,

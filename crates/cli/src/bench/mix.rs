@@ -6,7 +6,7 @@ mod render;
 
 pub use measure::measure;
 
-use iolane::{RateUnit, WindowState};
+use iolane::{RateScope, RateUnit, WindowState};
 use iolane_sched::Objective;
 use serde::Serialize;
 
@@ -197,6 +197,8 @@ pub struct LearnedWindow {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LearnedRate {
     pub unit: LearnedUnit,
+    /// Of reads, and as much of writes.
+    pub each: bool,
     pub per_second: f64,
 }
 
@@ -217,6 +219,7 @@ impl LearnedWindow {
                     RateUnit::Transfers => LearnedUnit::Requests,
                     RateUnit::Bytes => LearnedUnit::Bytes,
                 },
+                each: limit.scope == RateScope::Each,
                 per_second: limit.per_second,
             }),
             unflushed_max: state.unflushed_max,

@@ -126,6 +126,7 @@ pub fn mix() -> MixOutcome {
         unflushed_max: None,
         rate_limit: Some(LearnedRate {
             unit: LearnedUnit::Requests,
+            each: false,
             per_second: 48_000.0,
         }),
     });

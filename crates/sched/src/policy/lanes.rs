@@ -3,7 +3,7 @@
 use crate::config::LevelConfig;
 use crate::position::NIL;
 use crate::queue::Queue;
-use crate::request::{Kind, Level, Request};
+use crate::request::{Held, Level, Request};
 
 /// While more urgent requests are queued, one in this many dispatches may be
 /// an expired request of a lower level. Without a bound, a long low-level
@@ -31,9 +31,9 @@ pub(crate) trait Room {
     /// back, as it would be the budget's end for everyone, or the device's head is
     /// kept for what somebody waits for.
     fn is_shut_out(&self, level: Level) -> bool;
-    /// Whether writes and syncs of this level have to wait, as the next flush has
-    /// enough to do.
-    fn holds_writes(&self, level: Level) -> bool;
+    /// Which transfers of the lower levels have to wait: all of a direction whose budget
+    /// is used up, or writes, as the next flush has enough to do.
+    fn held(&self) -> Held;
 }
 
 /// A look at the levels with something queued.
@@ -41,12 +41,14 @@ struct Waiting<'a, R> {
     queue: &'a Queue,
     levels: &'a [LevelConfig; Level::COUNT],
     room: &'a R,
+    /// Of the lower levels.
+    held: Held,
 }
 
 impl<R: Room> Waiting<'_, R> {
     /// The oldest request of `level` that is not held back, or [`NIL`].
     fn oldest(&self, level: Level) -> u32 {
-        self.queue.oldest(level, !self.room.holds_writes(level))
+        self.queue.oldest(level, self.held.at(level))
     }
 
     fn has(&self, level: Level) -> bool {
@@ -100,9 +102,10 @@ pub(crate) fn may_overtake(
         queue,
         levels,
         room,
+        held: room.held(),
     };
     room.has_room(level)
-        && !(request.kind != Kind::Read && room.holds_writes(level))
+        && !waiting.held.at(level).holds(request.kind)
         && !waiting.all_reserved()
         && Level::ALL[..=level.index()]
             .iter()
@@ -136,6 +139,7 @@ impl Lanes {
             queue,
             levels,
             room,
+            held: room.held(),
         };
         let reserved = waiting.all_reserved();
         let (mut normal, mut expired, mut earliest_ns) = (None, None, u64::MAX);

@@ -11,10 +11,10 @@ mod shortest;
 
 use crate::config::WindowConfig;
 use crate::objective::Objective;
-use crate::request::{Level, Request};
+use crate::request::{Direction, Held, Level, Request};
 use crate::scheduler::Flight;
 use learned::Learned;
-pub use pace::{RateLimit, RateUnit};
+pub use pace::{RateLimit, RateScope, RateUnit};
 use shortest::Shortest;
 
 /// Before anything was measured: a rotating disk.
@@ -36,6 +36,7 @@ pub struct WindowState {
 
 /// One finished transfer.
 pub(crate) struct Sample {
+    pub direction: Direction,
     pub bytes: u32,
     /// How many it was made of.
     pub requests: u32,
@@ -92,10 +93,11 @@ impl Window {
         self.is(|it| it.is_shut_out(flight, level))
     }
 
-    /// Whether writes and syncs of `level` have to wait, as the next flush that
-    /// somebody waits for has enough to do.
-    pub(crate) fn holds_writes(&self, level: Level) -> bool {
-        self.is(|it| it.holds_writes(level))
+    /// Which transfers of the lower levels have to wait: those whose budget is used up,
+    /// and writes and syncs if the next flush that somebody waits for has enough to do.
+    pub(crate) fn held(&self) -> Held {
+        let learned = self.learned.as_deref();
+        learned.map_or_else(Held::default, Learned::held)
     }
 
     /// Whether requests of one level go by position; `rotational`: the device is said to
@@ -168,6 +170,7 @@ mod tests {
             // Every other completion was timed 30 us before the one before it.
             let now_ns = 1_000_000_000 + transfer * 20_000 - transfer % 2 * 50_000;
             let sample = Sample {
+                direction: Direction::Read,
                 bytes: 16_384,
                 requests: 1,
                 enqueued_ns: now_ns - 100_000,

@@ -37,11 +37,13 @@ pub enum Model {
         near_ns: u64,
     },
     /// `transfers` (or, if not 0, `bytes`) in each slice of time, at full
-    /// speed; then everything waits for the next slice.
+    /// speed; then everything waits for the next slice. With `each`, so many reads, and
+    /// as many writes.
     Budget {
         slice_ns: u64,
         transfers: u64,
         bytes: u64,
+        each: bool,
         latency_ns: u64,
     },
     /// So many transfers, or bytes, a second, and what was saved in 10 ms: what
@@ -51,6 +53,14 @@ pub enum Model {
         per_second: f64,
         latency_ns: u64,
     },
+}
+
+/// A slice of time, and what is left of its budget.
+#[derive(Clone, Copy, Default)]
+struct Slice {
+    number: u64,
+    transfers: u64,
+    bytes: u64,
 }
 
 pub struct Device {
@@ -63,10 +73,8 @@ pub struct Device {
     waiting: VecDeque<(u64, u64)>,
     served: Vec<u64>,
     busy_until: Option<u64>,
-    /// Budget: the running slice and what is left of it.
-    slice: u64,
-    left_transfers: u64,
-    left_bytes: u64,
+    /// Budget: the running slices, of reads and writes if they have one each.
+    slices: [Slice; 2],
     /// Even: until when the budget is spent.
     spent_ns: f64,
     random: u64,
@@ -86,9 +94,7 @@ impl Device {
             waiting: VecDeque::new(),
             served: Vec::new(),
             busy_until: None,
-            slice: u64::MAX,
-            left_transfers: 0,
-            left_bytes: 0,
+            slices: [Slice::default(); 2],
             spent_ns: 0.0,
             random: 88_172_645_463_325_252,
         }
@@ -109,7 +115,7 @@ impl Device {
         (self.random >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    pub fn submit(&mut self, now_ns: u64, id: u64, bytes: u64) {
+    pub fn submit(&mut self, now_ns: u64, id: u64, is_write: bool, bytes: u64) {
         let jitter = 0.75 + self.random() / 2.0;
         match self.model {
             Model::Parallel {
@@ -162,24 +168,26 @@ impl Device {
                 slice_ns,
                 transfers,
                 bytes: budget,
+                each,
                 latency_ns,
             } => {
-                let mut slice = now_ns / slice_ns;
-                if self.slice == u64::MAX || slice > self.slice {
-                    self.refill(slice, transfers, budget);
-                }
-                let short = |device: &Device| {
-                    device.left_transfers == 0 && transfers > 0
-                        || device.left_bytes < bytes && budget > 0
+                let slice = &mut self.slices[usize::from(each && is_write)];
+                let full = |number| Slice {
+                    number,
+                    transfers,
+                    bytes: budget,
                 };
-                if short(self) {
-                    let next = self.slice + 1;
-                    self.refill(next, transfers, budget);
+                // The first one begins at 1, so that none is full by default.
+                let now = now_ns / slice_ns + 1;
+                if now > slice.number {
+                    *slice = full(now);
                 }
-                slice = self.slice;
-                self.left_transfers = self.left_transfers.saturating_sub(1);
-                self.left_bytes = self.left_bytes.saturating_sub(bytes);
-                let start_ns = now_ns.max(slice * slice_ns);
+                if slice.transfers == 0 && transfers > 0 || slice.bytes < bytes && budget > 0 {
+                    *slice = full(slice.number + 1);
+                }
+                slice.transfers = slice.transfers.saturating_sub(1);
+                slice.bytes = slice.bytes.saturating_sub(bytes);
+                let start_ns = now_ns.max((slice.number - 1) * slice_ns);
                 let at = start_ns + (latency_ns as f64 * jitter) as u64;
                 self.done.push(Reverse((at, id)));
             }
@@ -207,12 +215,6 @@ impl Device {
             .expect("a device has a unit");
         self.free[unit] = self.free[unit].max(now_ns) + cost;
         self.done.push(Reverse((self.free[unit], id)));
-    }
-
-    fn refill(&mut self, slice: u64, transfers: u64, bytes: u64) {
-        self.slice = slice;
-        self.left_transfers = transfers;
-        self.left_bytes = bytes;
     }
 
     /// When something happens next.

@@ -256,6 +256,7 @@ fn budget(slice_ns: u64, transfers: u64) -> Model {
         slice_ns,
         transfers,
         bytes: 0,
+        each: false,
         latency_ns: 60_000,
     }
 }

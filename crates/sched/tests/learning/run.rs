@@ -9,6 +9,8 @@ use std::collections::HashMap;
 pub struct Background {
     pub depth: u32,
     pub sizes: Vec<u32>,
+    /// The share of writes.
+    pub writes: f64,
 }
 
 pub struct Load {
@@ -27,6 +29,7 @@ impl Load {
             background: Background {
                 depth: 128,
                 sizes: sizes.to_vec(),
+                writes: 0.0,
             },
         }
     }
@@ -75,10 +78,10 @@ impl Run {
         }
     }
 
-    fn submit(&mut self, level: Level, bytes: u32) {
+    fn submit(&mut self, level: Level, kind: Kind, bytes: u32) {
         let page = (self.device.random() * 1e9) as u64;
         let request = Request {
-            kind: Kind::Read,
+            kind,
             file: 0,
             offset: page * (1 << 21),
             length: bytes,
@@ -106,17 +109,22 @@ impl Run {
         if load.foreground_every_ns > 0 {
             while self.foreground_next_ns <= self.now_ns {
                 self.foreground_next_ns += load.foreground_every_ns;
-                self.submit(Level::Foreground, 16_384);
+                self.submit(Level::Foreground, Kind::Read, 16_384);
             }
         } else {
             while self.foreground < load.foreground_depth {
-                self.submit(Level::Foreground, 16_384);
+                self.submit(Level::Foreground, Kind::Read, 16_384);
             }
         }
         while self.background < load.background.depth {
             let sizes = &load.background.sizes;
             let size = sizes[(self.device.random() * sizes.len() as f64) as usize];
-            self.submit(Level::Background, size);
+            let writes = load.background.writes;
+            let kind = match writes > 0.0 && self.device.random() < writes {
+                true => Kind::Write,
+                false => Kind::Read,
+            };
+            self.submit(Level::Background, kind, size);
         }
     }
 
@@ -138,7 +146,9 @@ impl Run {
                 self.next_transfer += 1;
                 self.transfers.insert(self.next_transfer, transfer.id);
                 let length = u64::from(transfer.length);
-                self.device.submit(self.now_ns, self.next_transfer, length);
+                let is_write = transfer.kind == Kind::Write;
+                self.device
+                    .submit(self.now_ns, self.next_transfer, is_write, length);
             }
             let timer = self.scheduler.next_timer();
             let arrival = (load.foreground_every_ns > 0).then_some(self.foreground_next_ns);

@@ -6,7 +6,7 @@ use crate::{
     WINDOWS, alone_gets, budget, capped, config, distant_hypervisor, flash, hypervisor, one_server,
     show, slow_flash,
 };
-use iolane_sched::{Objective, RateUnit, WindowConfig};
+use iolane_sched::{Objective, RateScope, RateUnit, WindowConfig};
 
 /// What the foreground's latency is worth, in the throughput of the others.
 const ELASTICITY: f64 = 0.3;
@@ -122,6 +122,53 @@ fn stays_under_a_rate() {
             "{report}"
         );
     }
+}
+
+/// Seconds in which the background writes, too, in three tenths of the time. The
+/// foreground's worst 99th percentile, and transfers a second.
+fn reads_and_bursts_of_writes(run: &mut Run, seconds: u32) -> (u64, f64) {
+    let mut reads = Load::mix(&[16_384]);
+    reads.foreground_every_ns = 2_000_000;
+    let mut both = Load::mix(&[16_384]);
+    both.foreground_every_ns = reads.foreground_every_ns;
+    both.background.writes = 0.5;
+    let (mut p99_ns, mut transfers) = (0, 0.0);
+    for _ in 0..seconds {
+        for (load, part) in [(&both, 0.3), (&reads, 0.7)] {
+            let measured = run.measure(load, part);
+            p99_ns = p99_ns.max(measured.foreground_p99_ns);
+            transfers += measured.transfers_per_second * part;
+        }
+    }
+    (p99_ns, transfers / f64::from(seconds))
+}
+
+/// ... for reads and writes apart where they have a budget each, and together again where
+/// they have one, ...
+#[test]
+fn tells_one_budget_from_two() {
+    let two = || Model::Budget {
+        slice_ns: 100_000_000,
+        transfers: 300,
+        bytes: 0,
+        each: true,
+        latency_ns: 60_000,
+    };
+    let mut run = Run::new(config(WindowConfig::Learned), two());
+    reads_and_bursts_of_writes(&mut run, 60);
+    let limit = run.scheduler.snapshot().window.rate_limit;
+    let (p99_ns, transfers) = reads_and_bursts_of_writes(&mut run, 10);
+    println!("{limit:?}, {p99_ns} ns, {transfers:.0}/s");
+    assert_eq!(limit.expect("a pace").scope, RateScope::Each);
+    assert!(p99_ns < 2_000_000, "{p99_ns} ns");
+    assert!(transfers > 1.1 * 3000.0, "{transfers:.0}/s");
+    run.device.set_model(capped());
+    reads_and_bursts_of_writes(&mut run, 120);
+    let limit = run.scheduler.snapshot().window.rate_limit;
+    let (p99_ns, transfers) = reads_and_bursts_of_writes(&mut run, 10);
+    println!("{limit:?}, {p99_ns} ns, {transfers:.0}/s");
+    assert!(p99_ns < 2_000_000, "{p99_ns} ns");
+    assert!(transfers > 0.85 * 3000.0, "{transfers:.0}/s");
 }
 
 /// ... not come where a head seeks, ...

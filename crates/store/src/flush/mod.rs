@@ -51,7 +51,7 @@ use crate::core::Core;
 use crate::ids::Lsn;
 use crate::policy::Preflush;
 use checkpoint::Wanted;
-use iolane::{Buffer, Level, RateUnit, Snapshot};
+use iolane::{Buffer, Level, RateScope, RateUnit, Snapshot};
 use pace::{Haste, Order, Pace, Situation};
 use pipeline::{Load, Pipeline};
 use std::collections::BTreeSet;
@@ -351,12 +351,13 @@ impl Gathered {
     }
 }
 
-/// Transfers a second that the device has, if it has a budget of them, and
+/// Transfers a second that the device has, if it has a budget of them for reads and writes together, and
 /// something that nobody waits for could use one less of others'.
 fn transfers_wanted(device: &Snapshot) -> Option<f64> {
     let limit = device.window.rate_limit?;
     let waiting = &device.queued[Level::Prefetch.index()..];
-    let is_wanted = limit.unit == RateUnit::Transfers && waiting.iter().any(|&queued| queued > 0);
+    let is_shared = limit.unit == RateUnit::Transfers && limit.scope == RateScope::Both;
+    let is_wanted = is_shared && waiting.iter().any(|&queued| queued > 0);
     is_wanted.then_some(limit.per_second)
 }
 

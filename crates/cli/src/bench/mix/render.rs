@@ -246,9 +246,17 @@ fn lesson(learned: &[LearnedWindow]) -> String {
     let limits: Vec<String> = learned
         .iter()
         .filter_map(|one| one.rate_limit)
-        .map(|limit| match limit.unit {
-            LearnedUnit::Requests => format!("{} requests/s", units::count(limit.per_second)),
-            LearnedUnit::Bytes => units::bytes_per_second(limit.per_second),
+        .map(|limit| {
+            let rate = match limit.unit {
+                LearnedUnit::Requests => format!("{} requests/s", units::count(limit.per_second)),
+                LearnedUnit::Bytes => units::bytes_per_second(limit.per_second),
+            };
+            let of = if limit.each {
+                " of reads, and as much of writes"
+            } else {
+                ""
+            };
+            rate + of
         })
         .collect();
     let limit = if limits.is_empty() {

@@ -1,5 +1,9 @@
 //! What one setting did while it was in force.
 
+use super::super::pace::{RateScope, RateUnit};
+use super::served::Served;
+use crate::request::Direction;
+
 /// An epoch has at least so many transfers of the lower levels (of the first ones,
 /// which show large differences, a half); where some are much larger than others, as
 /// many as say as much.
@@ -74,15 +78,18 @@ pub(super) struct Seen {
     pub elapsed_ns: f64,
     /// The longest time between two completions.
     pub gap_ns: f64,
-    pub transfers: f64,
-    pub bytes: f64,
+    pub served: Served,
 }
 
 impl Seen {
+    pub(super) fn transfers(&self) -> f64 {
+        self.served.amount(RateUnit::Transfers, RateScope::Both)
+    }
+
     /// Whether the device stops now and then, as a volume does whose budget is used up.
     pub(super) fn stalls(&self) -> bool {
-        let mean_ns = self.elapsed_ns / self.transfers.max(1.0);
-        self.gap_ns > STALLS * mean_ns * self.transfers.max(std::f64::consts::E).ln()
+        let mean_ns = self.elapsed_ns / self.transfers().max(1.0);
+        self.gap_ns > STALLS * mean_ns * self.transfers().max(std::f64::consts::E).ln()
     }
 }
 
@@ -105,6 +112,7 @@ pub(super) struct Wanted {
 /// A finished transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finished {
+    pub direction: Direction,
     /// With its time in the queue, if somebody waited for it.
     pub latency_ns: f64,
     pub bytes: f64,
@@ -135,7 +143,7 @@ pub(super) struct Epoch {
     transfers: u32,
     idle: u32,
     calm: u32,
-    bytes: f64,
+    served: Served,
     work: f64,
     work_squares: f64,
     urgent: Latencies,
@@ -158,7 +166,7 @@ impl Epoch {
             transfers: 0,
             idle: 0,
             calm: 0,
-            bytes: 0.0,
+            served: Served::default(),
             work: 0.0,
             work_squares: 0.0,
             urgent: Latencies::default(),
@@ -211,7 +219,7 @@ impl Epoch {
         self.gap_ns = self.gap_ns.max(gap_ns);
         let work = finished.bytes + REQUEST_BYTES * finished.requests;
         self.transfers += 1;
-        self.bytes += finished.bytes;
+        self.served.add(0, finished.direction, finished.bytes);
         if !finished.urgent {
             self.calm += u32::from(finished.backlog == 0);
             self.work += work;
@@ -256,8 +264,7 @@ impl Epoch {
             last_ns: self.last_ns,
             elapsed_ns,
             gap_ns: self.gap_ns as f64,
-            transfers: f64::from(self.transfers),
-            bytes: self.bytes,
+            served: self.served,
         })
     }
 

@@ -138,7 +138,7 @@ impl Trial {
             Step::Bound if self.setting.bounded => LIMIT_GAIN,
             Step::Reserve if self.setting.reserved => LIMIT_GAIN,
             Step::Sort if self.setting.sorted => LIMIT_GAIN,
-            Step::Save | Step::Pace => LIMIT_GAIN,
+            Step::Save | Step::Pace | Step::Part => LIMIT_GAIN,
             Step::Widen => WIDER_GAIN,
             Step::Narrow => -NARROWER_LOSS,
             _ => 0.0,
@@ -169,6 +169,8 @@ impl Trial {
 pub(super) struct Can {
     /// A rate is known.
     pub pace: bool,
+    /// Of reads and of writes.
+    pub part: bool,
     /// There are flushes, and writes before them.
     pub save: bool,
     /// There are moments in which nobody waits.
@@ -284,7 +286,7 @@ impl Experiment {
     /// A pace is in force, or compared with none: epochs have to be as long then.
     pub(super) fn is_about_pace(&self) -> bool {
         let trial = self.trial.as_ref();
-        self.champion.pace.is_some() || trial.is_some_and(|trial| trial.step == Step::Pace)
+        self.champion.pace.is_some() || trial.is_some_and(|trial| trial.setting.pace.is_some())
     }
 
     /// How long the epoch under way may last: a challenger that lets much less go
@@ -382,7 +384,7 @@ impl Experiment {
         match trial.verdict(self.starting) {
             Verdict::Open => return,
             Verdict::Better => {
-                if step == Step::Pace {
+                if self.champion.pace.is_none() && trial.setting.pace.is_some() {
                     self.unpaced = self.before;
                     self.paced_worse = 0;
                 }
@@ -445,6 +447,7 @@ impl Experiment {
     fn restart(&mut self) {
         self.champion = Setting {
             pace: self.champion.pace,
+            apart: self.champion.apart,
             ..Setting::new(self.champion.rung)
         };
         self.starting = true;
@@ -460,6 +463,7 @@ impl Experiment {
         let possible = self.steps.iter().filter_map(|&step| {
             let can = match step {
                 Step::Pace => can.pace,
+                Step::Part => self.champion.pace.is_some() && (can.part || self.champion.apart),
                 Step::Save => can.save,
                 Step::Reserve => can.reserve || self.champion.reserved,
                 _ => true,
@@ -489,6 +493,7 @@ impl Experiment {
     /// A pace that holds nothing back is none.
     pub(super) fn end_pace(&mut self) {
         self.champion.pace = None;
+        self.champion.apart = false;
         self.trial = None;
         self.is_trying = false;
         self.before = None;
@@ -527,8 +532,7 @@ mod tests {
             last_ns: 0,
             elapsed_ns: 1e9,
             gap_ns: 1e8,
-            transfers: 1000.0,
-            bytes: 1e6,
+            served: Default::default(),
         });
         experiment
     }
@@ -536,6 +540,7 @@ mod tests {
     fn tries(mut experiment: Experiment) -> Option<Step> {
         experiment.choose(Can {
             pace: true,
+            part: false,
             save: true,
             reserve: false,
         });

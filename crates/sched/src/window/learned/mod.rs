@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `rung` | the window: a power of two |
 //! | `pace` | volumes with a budget, which stall or delay what exceeds it |
+//! | `apart` | volumes with a budget of reads, and one of writes: the pace holds for each |
 //! | `quota` | drives with a volatile cache, in which a flush waits for what others wrote |
 //! | `bounded` | disks that order their queue, and serve a sweep before a foreground |
 //! | `reserved` | disks with a head, whose way each transfer beside may lengthen |
@@ -95,7 +96,7 @@ use super::foreground::Foreground;
 use super::pace::{Pace, RateLimit};
 use super::{SERVICE_NS_START, Sample};
 use crate::objective::Objective;
-use crate::request::{Kind, Level, Request};
+use crate::request::{Direction, Held, Kind, Level, Request};
 use crate::scheduler::Flight;
 use epoch::{Epoch, Finished, GAP_KEEP, Wanted};
 use experiment::{Can, Experiment};
@@ -243,17 +244,18 @@ impl Learned {
     /// which would find the budget used up when it returns.
     fn keep_pace(&mut self) {
         let holds = self.was_active || self.left.is_some();
-        match self.shared.setting().pace_factor().filter(|_| holds) {
-            None => self.pace = None,
-            Some(factor) => {
-                if self.pace.is_none() {
-                    let limit = self.rate.limit();
-                    self.pace = limit.map(|limit| Pace::new(self.now_ns, limit));
-                }
-                if let Some(pace) = &mut self.pace {
-                    pace.set_factor(factor);
-                }
-            }
+        let setting = self.shared.setting();
+        let Some(factor) = setting.pace_factor().filter(|_| holds) else {
+            self.pace = None;
+            return;
+        };
+        let scope = setting.scope();
+        if self.pace.as_ref().map(|pace| pace.limit().scope) != Some(scope) {
+            let limit = self.rate.limit(scope);
+            self.pace = limit.map(|limit| Pace::new(self.now_ns, limit));
+        }
+        if let Some(pace) = &mut self.pace {
+            pace.set_factor(factor);
         }
     }
 
@@ -272,8 +274,7 @@ impl Learned {
 
     pub(super) fn is_shut_out(&self, flight: &Flight, level: Level) -> bool {
         level > Level::Foreground
-            && (self.pace.as_ref().is_some_and(|pace| !pace.has_room())
-                || self.setting().reserved && flight.has_urgent())
+            && (self.held_by_pace() == Held::ALL || self.setting().reserved && flight.has_urgent())
     }
 
     pub(super) fn departed(&mut self, now_ns: u64, flight: &Flight, request: &Request, bytes: u32) {
@@ -281,7 +282,7 @@ impl Learned {
         let urgent = request.level <= Level::Foreground;
         if let Some(pace) = &mut self.pace {
             pace.fill(now_ns);
-            pace.departed(f64::from(bytes), urgent);
+            pace.departed(request.kind.takes_from(), f64::from(bytes), urgent);
         }
         if urgent {
             self.urgent += 1;
@@ -308,10 +309,25 @@ impl Learned {
         self.shared.setting().quota.filter(|_| holds)
     }
 
-    /// Whether writes and syncs of `level` have to wait for a flush.
-    pub(super) fn holds_writes(&self, level: Level) -> bool {
-        let quota = self.quota().filter(|_| level > Level::Foreground);
+    /// Whether writes and syncs have to wait for a flush.
+    fn awaits_flush(&self) -> bool {
+        let quota = self.quota();
         quota.is_some_and(|quota| self.unflushed.is_full(1 << quota))
+    }
+
+    fn held_by_pace(&self) -> Held {
+        let holds = |way| self.pace.as_ref().is_some_and(|pace| !pace.has_room(way));
+        Held {
+            reads: holds(Direction::Read),
+            writes: holds(Direction::Write),
+        }
+    }
+
+    /// Which transfers of the lower levels have to wait, whatever room there is.
+    pub(super) fn held(&self) -> Held {
+        let mut held = self.held_by_pace();
+        held.writes |= self.awaits_flush();
+        held
     }
 
     pub(super) fn advance(&mut self, now_ns: u64, flight: &Flight) {
@@ -324,8 +340,7 @@ impl Learned {
 
     pub(super) fn next_timer(&self) -> Option<u64> {
         let pace_ns = self.pace.as_ref().and_then(Pace::next_timer);
-        let holds = self.holds_writes(Level::Background);
-        let held_ns = holds.then(|| self.unflushed.until_ns());
+        let held_ns = self.awaits_flush().then(|| self.unflushed.until_ns());
         [pace_ns, held_ns].into_iter().flatten().min()
     }
 
@@ -348,7 +363,8 @@ impl Learned {
             return;
         }
         if self.was_active && self.pace.is_none() {
-            self.rate.add(now_ns, f64::from(sample.bytes));
+            self.rate
+                .add(now_ns, sample.direction, f64::from(sample.bytes));
         } else {
             self.rate.pause();
         }
@@ -368,6 +384,7 @@ impl Learned {
         epoch.completed(
             now_ns,
             &Finished {
+                direction: sample.direction,
                 latency_ns: now_ns.saturating_sub(since_ns) as f64,
                 bytes: f64::from(sample.bytes),
                 requests: f64::from(sample.requests),
@@ -395,17 +412,19 @@ impl Learned {
             self.shared.goal_mut().saw(latency);
         }
         if !self.was_active {
-            self.throughput = Some(seen.transfers / seen.elapsed_ns);
+            self.throughput = Some(seen.transfers() / seen.elapsed_ns);
         }
         let can = Can {
-            pace: self.rate.limit().is_some(),
+            pace: self.rate.is_known(),
+            part: self.rate.goes_both_ways(),
             save: self.unflushed.matters(),
             reserve: seen.calm >= CALM_MIN,
         };
         let before = self.setting();
         self.experiment_mut().judge(seen, can);
         let is_unused = self.pace.as_ref().is_some_and(|pace| {
-            pace.per_ns() * seen.elapsed_ns * UNUSED > pace.amount(seen.transfers, seen.bytes)
+            let RateLimit { unit, scope, .. } = pace.limit();
+            pace.per_ns() * seen.elapsed_ns * UNUSED > seen.served.amount(unit, scope)
         });
         if self.was_active && !self.shared.is_trying() && is_unused {
             self.shared.end_pace();

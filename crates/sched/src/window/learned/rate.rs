@@ -1,14 +1,17 @@
 //! What the device does a second, in the unit in which it is steadier.
 //!
 //! Counted without a gap while the lower levels have something outstanding: a budget is
-//! used up quickly and then waited for, and an epoch may see one of both alone.
+//! used up quickly and then waited for, and an epoch may see one of both alone. A volume may
+//! have a budget for both directions, or one for each.
 
-use super::super::pace::{RateLimit, RateUnit};
+use super::super::pace::{RateLimit, RateScope, RateUnit};
 use super::served::Served;
+use crate::request::Direction;
 
 /// So many blocks of so much time are looked at: a budget is one of a tenth of a second.
 const BLOCKS: usize = 5;
 const BLOCK_NS: u64 = 200_000_000;
+const WAYS: [Direction; 2] = [Direction::Read, Direction::Write];
 
 /// See the file's page.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,42 +34,58 @@ impl Rate {
     }
 
     /// Notes a transfer that has ended.
-    pub(super) fn add(&mut self, now_ns: u64, bytes: f64) {
+    pub(super) fn add(&mut self, now_ns: u64, direction: Direction, bytes: f64) {
         let last_ns = self.last_ns.replace(now_ns).unwrap_or(now_ns);
-        self.current.add(now_ns.saturating_sub(last_ns), bytes);
+        let elapsed_ns = now_ns.saturating_sub(last_ns);
+        self.current.add(elapsed_ns, direction, bytes);
         if self.current.elapsed_ns >= BLOCK_NS {
             self.blocks[self.count % BLOCKS] = std::mem::take(&mut self.current);
             self.count += 1;
         }
     }
 
-    pub(super) fn limit(&self) -> Option<RateLimit> {
-        if self.count < BLOCKS {
-            return None;
-        }
-        let mean = |unit| {
-            self.blocks
-                .iter()
-                .map(|block| block.per_ns(unit))
-                .sum::<f64>()
-                / BLOCKS as f64
+    pub(super) fn is_known(&self) -> bool {
+        self.count >= BLOCKS
+    }
+
+    /// Whether there is something of both directions.
+    pub(super) fn goes_both_ways(&self) -> bool {
+        let [reads, writes] = WAYS.map(|way| self.total(RateUnit::Transfers, way));
+        self.is_known() && reads.min(writes) > 0.0
+    }
+
+    /// Of both directions, or of that in which more goes.
+    pub(super) fn limit(&self, scope: RateScope) -> Option<RateLimit> {
+        let [(transfers, off), (bytes, bytes_off)] =
+            [RateUnit::Transfers, RateUnit::Bytes].map(|unit| self.mean_and_spread(unit, scope));
+        let (unit, per_ns) = match off <= bytes_off {
+            true => (RateUnit::Transfers, transfers),
+            false => (RateUnit::Bytes, bytes),
         };
-        let spread = |unit| {
-            let mean = mean(unit);
-            let off = self
-                .blocks
-                .iter()
-                .map(|block| block.per_ns(unit) / mean - 1.0);
-            off.map(|off| off * off).sum::<f64>()
-        };
-        let unit = if spread(RateUnit::Transfers) <= spread(RateUnit::Bytes) {
-            RateUnit::Transfers
-        } else {
-            RateUnit::Bytes
-        };
-        Some(RateLimit {
+        self.is_known().then_some(RateLimit {
             unit,
-            per_second: mean(unit) * 1e9,
+            scope,
+            per_second: per_ns * 1e9,
         })
+    }
+
+    fn total(&self, unit: RateUnit, way: Direction) -> f64 {
+        self.blocks.iter().map(|it| it.way(unit, way)).sum()
+    }
+
+    /// Of what is done per ns, and the squares of what blocks differ from that, as parts of it.
+    fn mean_and_spread(&self, unit: RateUnit, scope: RateScope) -> (f64, f64) {
+        let [reads, writes] = WAYS.map(|way| self.total(unit, way));
+        let busier = WAYS[usize::from(writes > reads)];
+        let rates = self.blocks.map(|block| {
+            let amount = match scope {
+                RateScope::Both => block.amount(unit, scope),
+                RateScope::Each => block.way(unit, busier),
+            };
+            amount / block.elapsed_ns.max(1) as f64
+        });
+        let mean = rates.iter().sum::<f64>() / BLOCKS as f64;
+        let off = rates.map(|rate| rate / mean - 1.0);
+        (mean, off.iter().map(|off| off * off).sum())
     }
 }

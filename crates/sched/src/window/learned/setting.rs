@@ -1,5 +1,7 @@
 //! What can be in force, and the steps from one setting to the next.
 
+use super::super::pace::RateScope;
+
 /// The widest window is 2 to the power of this: what the deepest devices can use.
 pub(super) const RUNG_MAX: u8 = 9;
 
@@ -24,6 +26,8 @@ pub(super) struct Setting {
     /// All that goes is kept to what the device was seen to do, and to so many times 5 %
     /// more.
     pub pace: Option<i16>,
+    /// The pace is one of reads, and the same of writes.
+    pub apart: bool,
 }
 
 /// The quota begins with 16 writes; one of more than 1024 is none.
@@ -38,6 +42,14 @@ impl Setting {
         self.pace.map(|steps| (f64::from(steps) * PACE_LN).exp())
     }
 
+    /// What the pace counts together.
+    pub(super) fn scope(self) -> RateScope {
+        match self.apart {
+            true => RateScope::Each,
+            false => RateScope::Both,
+        }
+    }
+
     pub(super) fn new(rung: u8) -> Setting {
         Setting {
             rung,
@@ -46,6 +58,7 @@ impl Setting {
             sorted: false,
             quota: None,
             pace: None,
+            apart: false,
         }
     }
 
@@ -66,13 +79,14 @@ pub(super) enum Step {
     Save,
     Spend,
     Pace,
+    Part,
     Faster,
     Slower,
 }
 
 impl Step {
     /// In the order in which they are tried.
-    pub(super) const ALL: [Step; 10] = [
+    pub(super) const ALL: [Step; 11] = [
         Step::Narrow,
         Step::Widen,
         Step::Bound,
@@ -80,6 +94,7 @@ impl Step {
         Step::Spend,
         Step::Sort,
         Step::Pace,
+        Step::Part,
         Step::Reserve,
         Step::Slower,
         Step::Faster,
@@ -98,7 +113,7 @@ impl Step {
     }
 
     pub(super) fn is_of_pace(self) -> bool {
-        matches!(self, Step::Pace | Step::Faster | Step::Slower)
+        matches!(self, Step::Pace | Step::Part | Step::Faster | Step::Slower)
     }
 
     /// What it leads to; `rungs` are the least and the most, `stride` by how many
@@ -124,6 +139,10 @@ impl Step {
             }
             Step::Pace if setting.pace.is_none() => next.pace = Some(0),
             Step::Pace => return None,
+            Step::Part => {
+                next.apart = !setting.apart;
+                next.pace = Some(0);
+            }
             Step::Faster => next.pace = Some(setting.pace? + stride),
             Step::Slower => next.pace = Some(setting.pace? - stride),
         }
