@@ -5,6 +5,7 @@
  * after the other.
  */
 #include "ha_iolane.h"
+#include "iolane_key.h"
 
 using namespace iolane;
 
@@ -50,6 +51,7 @@ int ha_iolane::open_many()
 	std::vector<std::string> keys;
 	std::vector<iolane_value> values;
 	std::vector<iolane_range> ranges;
+	std::vector<bool> are_keys;
 	std::string index = "k" + std::to_string(active_index);
 	KEY_MULTI_RANGE range;
 	size_t bytes = 0;
@@ -71,6 +73,11 @@ int ha_iolane::open_many()
 		}
 		if (to.keypart_map)
 			upper = end_key(active_index, to);
+		bool is_key = is_primary(active_index) && is_whole(active_index, from) &&
+			      is_whole(active_index, to) && from.flag != HA_READ_AFTER_KEY &&
+			      upper == end_of_prefix(lower);
+
+		are_keys.push_back(is_key);
 		bytes += lower.size() + upper.size();
 		keys.push_back(lower);
 		keys.push_back(upper);
@@ -86,6 +93,11 @@ int ha_iolane::open_many()
 		if (!is_primary(active_index))
 			bounds.index = index.c_str();
 		set_bounds(&bounds, &values[2 * i], &values[2 * i + 1]);
+		/* The store need not look for it before it reads its row. */
+		if (are_keys[i]) {
+			bounds.upper = bounds.lower;
+			bounds.upper_bound = IOLANE_INCLUDED;
+		}
 		ranges.push_back(bounds);
 	}
 	int code = on_table([&](const char *table) {

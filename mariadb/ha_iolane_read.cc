@@ -239,6 +239,13 @@ std::string ha_iolane::search_key(uint key, const uchar *value, key_part_map par
 	return bytes;
 }
 
+bool ha_iolane::is_whole(uint key, const key_range &range) const
+{
+	const KEY *info = &table->key_info[key];
+
+	return count_parts(info, range.keypart_map) == info->user_defined_key_parts;
+}
+
 /* Where a range of the server begins; without bytes everything is behind it, or nothing. */
 std::string ha_iolane::first_key(uint key, const key_range &from)
 {

@@ -29,6 +29,8 @@ struct Left {
     number: usize,
     lower: KeyBound,
     upper: KeyBound,
+    /// It is one primary key, which need not be looked for before its row is.
+    is_key: bool,
 }
 
 /// What was found in a range: the columns that the index had, and the key of the row.
@@ -111,6 +113,7 @@ impl<B: Backing> Transaction<'_, B> {
                 number,
                 lower,
                 upper,
+                is_key: position.is_none() && is_key(columns.len(), range),
             });
         }
         left.sort_by(|a, b| first_key(&a.lower).cmp(first_key(&b.lower)));
@@ -123,6 +126,16 @@ impl<B: Backing> Transaction<'_, B> {
             rows: VecDeque::new(),
             has_failed: false,
         })
+    }
+}
+
+/// Whether a range has one key, of so many columns.
+fn is_key(columns: usize, range: &Bounds<'_>) -> bool {
+    match range {
+        (Bound::Included(first), Bound::Included(last)) => {
+            first.len() == columns && first == last
+        }
+        _ => false,
     }
 }
 
@@ -237,6 +250,15 @@ impl ManyRows {
         let mut ahead = KeysAhead::new(backing, &tree, &firsts, role);
         let mut some = some.into_iter().enumerate();
         for (at, range) in &mut some {
+            if range.is_key {
+                found.push(Found {
+                    number: range.number,
+                    columns: Vec::new(),
+                    key: firsts[at].clone(),
+                });
+                ahead.is_through_with(at);
+                continue;
+            }
             let (lower, upper) = (as_slice(&range.lower), as_slice(&range.upper));
             let mut cursor = tree.cursor(lower, upper, Direction::Forward);
             let mut watch = OfKey {
