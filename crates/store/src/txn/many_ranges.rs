@@ -132,9 +132,7 @@ impl<B: Backing> Transaction<'_, B> {
 /// Whether a range has one key, of so many columns.
 fn is_key(columns: usize, range: &Bounds<'_>) -> bool {
     match range {
-        (Bound::Included(first), Bound::Included(last)) => {
-            first.len() == columns && first == last
-        }
+        (Bound::Included(first), Bound::Included(last)) => first.len() == columns && first == last,
         _ => false,
     }
 }

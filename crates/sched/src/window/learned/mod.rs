@@ -363,8 +363,12 @@ impl Learned {
             return;
         }
         if self.was_active && self.pace.is_none() {
-            self.rate
-                .add(now_ns, sample.direction, f64::from(sample.bytes));
+            self.rate.add(
+                now_ns,
+                sample.direction,
+                f64::from(sample.bytes),
+                sample.urgent,
+            );
         } else {
             self.rate.pause();
         }

@@ -19,6 +19,8 @@ pub(super) struct Rate {
     current: Served,
     blocks: [Served; BLOCKS],
     count: usize,
+    /// When a transfer of the lower levels ended last, by direction.
+    lower_ns: [Option<u64>; 2],
     /// When something ended, or the lower levels began.
     last_ns: Option<u64>,
 }
@@ -34,7 +36,10 @@ impl Rate {
     }
 
     /// Notes a transfer that has ended.
-    pub(super) fn add(&mut self, now_ns: u64, direction: Direction, bytes: f64) {
+    pub(super) fn add(&mut self, now_ns: u64, direction: Direction, bytes: f64, urgent: bool) {
+        if !urgent {
+            self.lower_ns[direction as usize] = Some(now_ns);
+        }
         let last_ns = self.last_ns.replace(now_ns).unwrap_or(now_ns);
         let elapsed_ns = now_ns.saturating_sub(last_ns);
         self.current.add(elapsed_ns, direction, bytes);
@@ -48,10 +53,12 @@ impl Rate {
         self.count >= BLOCKS
     }
 
-    /// Whether there is something of both directions.
+    /// Whether the lower levels have lately had something done in both directions.
     pub(super) fn goes_both_ways(&self) -> bool {
-        let [reads, writes] = WAYS.map(|way| self.total(RateUnit::Transfers, way));
-        self.is_known() && reads.min(writes) > 0.0
+        let [Some(read_ns), Some(write_ns)] = self.lower_ns else {
+            return false;
+        };
+        read_ns.abs_diff(write_ns) < BLOCKS as u64 * BLOCK_NS
     }
 
     /// Of both directions, or of that in which more goes.
