@@ -7,15 +7,17 @@ use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::ids::PageId;
 use crate::policy::Role;
-use crate::stream::{KeysAhead, in_range, keys_at_once};
+use crate::stream::{KeysAhead, in_range};
 use crate::table::Table;
 use crate::tree::{Cursor, Direction, Leaves, Tree, Watch};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Rows that are looked for together where nothing is read ahead.
-const ROWS_AT_ONCE: usize = 64;
+/// Rows that are looked for together at first: of a query that wants a few, no more are read.
+const ROWS_BEGIN: usize = 64;
+/// And in the end: at the end of each such part the device has less and less to do.
+const ROWS_MAX: usize = 1024;
 
 /// Bytes of rows that are kept until they are asked for, about.
 const ROWS_BYTES_MAX: usize = 1 << 20;
@@ -48,6 +50,8 @@ pub struct ManyRows {
     index: Option<usize>,
     /// Ascending by their lower bounds.
     left: VecDeque<Left>,
+    /// So many rows are looked for together next: twice as many each time.
+    at_once: usize,
     /// The range that has been begun.
     begun: Option<(usize, Cursor)>,
     /// Whose rows are to be read next, ascending by their keys.
@@ -121,6 +125,7 @@ impl<B: Backing> Transaction<'_, B> {
             table,
             index: position,
             left: left.into(),
+            at_once: ROWS_BEGIN,
             begun: None,
             found: Vec::new(),
             rows: VecDeque::new(),
@@ -181,11 +186,11 @@ impl ManyRows {
     /// Goes on through the ranges, and reads the rows that they lead to.
     fn read_some<B: Backing>(&mut self, transaction: &Transaction<'_, B>) -> Result<(), Error> {
         let backing = &transaction.system.backing;
-        let at_once = keys_at_once(backing).unwrap_or(ROWS_AT_ONCE);
         let _acting = transaction.acting();
         let _range = in_range();
         if self.found.is_empty() {
-            self.found = self.find_some(transaction, at_once)?;
+            self.found = self.find_some(transaction, self.at_once)?;
+            self.at_once = (2 * self.at_once).min(ROWS_MAX);
             self.found.sort_by(|a, b| a.key.cmp(&b.key));
         }
         let mut found = std::mem::take(&mut self.found);
