@@ -181,19 +181,20 @@ impl Live {
     }
 
     fn completed(self: &Arc<Self>, completion: Completion<Prefix>, request: Request) {
-        lock(&self.buffers).push(completion.buffer);
         if self.check(&completion.result, &request) {
             self.record(request.since, request.length.into());
             if self.flush_follows(request.kind) {
-                self.flush();
+                self.flush(completion.buffer);
                 return;
             }
         }
+        lock(&self.buffers).push(completion.buffer);
         self.end();
     }
 
-    /// In the place of the operation that it follows.
-    fn flush(self: &Arc<Self>) {
+    /// In the place of the operation that it follows, whose buffer it keeps: with all buffers
+    /// on their way it would otherwise be one request more than the engine queues.
+    fn flush(self: &Arc<Self>, buffer: Prefix) {
         let own = Arc::clone(self);
         let since = Instant::now();
         let then = move |completion: Completion<()>| {
@@ -201,6 +202,7 @@ impl Live {
                 Ok(_) => own.record(since, 0),
                 Err(error) => own.control.failed(&error),
             }
+            lock(&own.buffers).push(buffer);
             own.end();
         };
         let level = self.stream.level;
