@@ -181,7 +181,7 @@ private:
 
 	/* Scans. */
 	std::string search_key(uint key, const uchar *value, key_part_map parts);
-	bool is_whole(uint key, const key_range &range) const;
+	bool is_whole(uint key, key_part_map parts) const;
 	std::string first_key(uint key, const key_range &from);
 	std::string end_key(uint key, const key_range &to);
 	int check_readable();

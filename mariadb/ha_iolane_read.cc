@@ -239,11 +239,12 @@ std::string ha_iolane::search_key(uint key, const uchar *value, key_part_map par
 	return bytes;
 }
 
-bool ha_iolane::is_whole(uint key, const key_range &range) const
+/* Whether it names all parts of a key. */
+bool ha_iolane::is_whole(uint key, key_part_map parts) const
 {
 	const KEY *info = &table->key_info[key];
 
-	return count_parts(info, range.keypart_map) == info->user_defined_key_parts;
+	return count_parts(info, parts) == info->user_defined_key_parts;
 }
 
 /* Where a range of the server begins; without bytes everything is behind it, or nothing. */
@@ -289,12 +290,10 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 			      enum ha_rkey_function how)
 {
 	std::string bytes = search_key(active_index, key, parts);
-	const KEY *info = &table->key_info[active_index];
-	bool is_whole = count_parts(info, parts) == info->user_defined_key_parts;
 	Range range;
 	bool is_narrow = false;
 
-	if (how == HA_READ_KEY_EXACT && is_whole && is_primary(active_index)) {
+	if (how == HA_READ_KEY_EXACT && is_primary(active_index) && is_whole(active_index, parts)) {
 		close_cursor();
 		return get(record, bytes);
 	}

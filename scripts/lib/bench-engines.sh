@@ -43,7 +43,7 @@ make_volume() {
     [ "$VOLUME" != 0 ] || return 0
     [ -e "$folder/disk" ] || dd if=/dev/zero of="$folder/disk" bs=1M count=$((1024 + POOL_MIB * 16)) conv=fsync status=none
     device=$(losetup --find --show --direct-io=on "$folder/disk")
-    [ -e "$folder/loaded" ] || mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$device"
+    [ -e "$folder/loaded" ] || make_file_system "$device"
     mount "$device" "$folder/mounted"
 }
 

@@ -27,6 +27,9 @@ scratch() {
     trap 'exit 143' TERM
 }
 
+# make_file_system DEVICE [OPTION...]: one that has nothing left to initialise beside what is measured.
+make_file_system() { mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "${@:2}" "$1"; }
+
 # Prints the path of the library that $IOLANE preloads, and looks for it as $IOLANE does.
 interposer() {
     local place file

@@ -19,7 +19,7 @@ make_volume() {
     done
     device=$(losetup --direct-io=on --sector-size 512 --find --show "$folder/disk/disk")
     echo 0 >"/sys/block/${device##*/}/queue/rotational"
-    mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 -m 0 "$device"
+    make_file_system "$device" -m 0
     mount -o noatime "$device" "$folder/mounted"
     cp -r "$folder/data" "$folder/mounted/data"
     sync --file-system "$folder/mounted"

@@ -7,7 +7,7 @@ device=
 make_volume() {
     dd if=/dev/zero of="$folder/disk" bs=1M count="$1" conv=fsync status=none
     device=$(losetup --find --show --direct-io=on "$folder/disk")
-    mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$device"
+    make_file_system "$device"
     mkdir "$folder/mounted"
     mount "$device" "$folder/mounted"
     chmod 755 "$folder"

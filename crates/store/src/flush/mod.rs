@@ -351,8 +351,8 @@ impl Gathered {
     }
 }
 
-/// Transfers a second that the device has, if it has a budget of them for reads and writes together, and
-/// something that nobody waits for could use one less of others'.
+/// Transfers a second that the device has, if it has a budget of them for reads and
+/// writes together, and something that nobody waits for could use one less of others'.
 fn transfers_wanted(device: &Snapshot) -> Option<f64> {
     let limit = device.window.rate_limit?;
     let waiting = &device.queued[Level::Prefetch.index()..];

@@ -10,6 +10,7 @@
 //! half as many transfers as are waited for. At the start one comparison is enough,
 //! and the champion need not come in between: like TCP's slow start.
 
+use super::super::pace::RateScope;
 use super::epoch::{PACED_NS_MIN, Seen};
 use super::goal::Goal;
 use super::setting::{Setting, Step};
@@ -169,7 +170,7 @@ impl Trial {
 pub(super) struct Can {
     /// A rate is known.
     pub pace: bool,
-    /// Of reads and of writes.
+    /// The lower levels both read and write.
     pub part: bool,
     /// There are flushes, and writes before them.
     pub save: bool,
@@ -286,7 +287,7 @@ impl Experiment {
     /// A pace is in force, or compared with none: epochs have to be as long then.
     pub(super) fn is_about_pace(&self) -> bool {
         let trial = self.trial.as_ref();
-        self.champion.pace.is_some() || trial.is_some_and(|trial| trial.setting.pace.is_some())
+        self.champion.pace.is_some() || trial.is_some_and(|trial| trial.step == Step::Pace)
     }
 
     /// How long the epoch under way may last: a challenger that lets much less go
@@ -384,7 +385,7 @@ impl Experiment {
         match trial.verdict(self.starting) {
             Verdict::Open => return,
             Verdict::Better => {
-                if self.champion.pace.is_none() && trial.setting.pace.is_some() {
+                if step == Step::Pace {
                     self.unpaced = self.before;
                     self.paced_worse = 0;
                 }
@@ -447,7 +448,7 @@ impl Experiment {
     fn restart(&mut self) {
         self.champion = Setting {
             pace: self.champion.pace,
-            apart: self.champion.apart,
+            scope: self.champion.scope,
             ..Setting::new(self.champion.rung)
         };
         self.starting = true;
@@ -463,7 +464,7 @@ impl Experiment {
         let possible = self.steps.iter().filter_map(|&step| {
             let can = match step {
                 Step::Pace => can.pace,
-                Step::Part => self.champion.pace.is_some() && (can.part || self.champion.apart),
+                Step::Part => can.part || self.champion.scope == RateScope::Each,
                 Step::Save => can.save,
                 Step::Reserve => can.reserve || self.champion.reserved,
                 _ => true,
@@ -493,7 +494,7 @@ impl Experiment {
     /// A pace that holds nothing back is none.
     pub(super) fn end_pace(&mut self) {
         self.champion.pace = None;
-        self.champion.apart = false;
+        self.champion.scope = RateScope::Both;
         self.trial = None;
         self.is_trying = false;
         self.before = None;

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `rung` | the window: a power of two |
 //! | `pace` | volumes with a budget, which stall or delay what exceeds it |
-//! | `apart` | volumes with a budget of reads, and one of writes: the pace holds for each |
+//! | `scope` | volumes with a budget of reads, and one of writes: the pace holds for each |
 //! | `quota` | drives with a volatile cache, in which a flush waits for what others wrote |
 //! | `bounded` | disks that order their queue, and serve a sweep before a foreground |
 //! | `reserved` | disks with a head, whose way each transfer beside may lengthen |
@@ -249,9 +249,9 @@ impl Learned {
             self.pace = None;
             return;
         };
-        let scope = setting.scope();
-        if self.pace.as_ref().map(|pace| pace.limit().scope) != Some(scope) {
-            let limit = self.rate.limit(scope);
+        let in_force = self.pace.as_ref().map(|pace| pace.limit().scope);
+        if in_force != Some(setting.scope) {
+            let limit = self.rate.limit(setting.scope);
             self.pace = limit.map(|limit| Pace::new(self.now_ns, limit));
         }
         if let Some(pace) = &mut self.pace {

@@ -26,8 +26,8 @@ pub(super) struct Setting {
     /// All that goes is kept to what the device was seen to do, and to so many times 5 %
     /// more.
     pub pace: Option<i16>,
-    /// The pace is one of reads, and the same of writes.
-    pub apart: bool,
+    /// Whether that is of reads and writes together, or of each.
+    pub scope: RateScope,
 }
 
 /// The quota begins with 16 writes; one of more than 1024 is none.
@@ -42,14 +42,6 @@ impl Setting {
         self.pace.map(|steps| (f64::from(steps) * PACE_LN).exp())
     }
 
-    /// What the pace counts together.
-    pub(super) fn scope(self) -> RateScope {
-        match self.apart {
-            true => RateScope::Each,
-            false => RateScope::Both,
-        }
-    }
-
     pub(super) fn new(rung: u8) -> Setting {
         Setting {
             rung,
@@ -58,7 +50,7 @@ impl Setting {
             sorted: false,
             quota: None,
             pace: None,
-            apart: false,
+            scope: RateScope::Both,
         }
     }
 
@@ -140,8 +132,11 @@ impl Step {
             Step::Pace if setting.pace.is_none() => next.pace = Some(0),
             Step::Pace => return None,
             Step::Part => {
-                next.apart = !setting.apart;
-                next.pace = Some(0);
+                next.pace = Some(setting.pace.map(|_| 0)?);
+                next.scope = match setting.scope {
+                    RateScope::Both => RateScope::Each,
+                    RateScope::Each => RateScope::Both,
+                };
             }
             Step::Faster => next.pace = Some(setting.pace? + stride),
             Step::Slower => next.pace = Some(setting.pace? - stride),
