@@ -386,22 +386,36 @@ fn a_store_that_cannot_be_made_leaves_nothing() {
     }
 }
 
-/// Of a tablespace that is dropped, when its file loses its name and when that
-/// is durable: how many changed pages the store still has.
+/// Looks at a store just before the file of a tablespace that is dropped loses its
+/// name, and just before that is durable.
 #[derive(Debug)]
 struct Dropping {
     names: SimulatedNames,
     store: Mutex<Weak<PageStore>>,
+    /// Is told whether it still has the name.
+    look: fn(&PageStore, bool) -> u64,
     seen: Mutex<Vec<u64>>,
 }
 
 impl Dropping {
-    fn look(&self) {
-        if let Some(store) = self.store.lock().unwrap().upgrade() {
-            let dirty = store.statistics().pool.dirty;
-            self.seen.lock().unwrap().push(dirty);
+    fn look(&self, has_name: bool) {
+        let store = self.store.lock().unwrap().upgrade();
+        if let Some(store) = store {
+            self.seen
+                .lock()
+                .unwrap()
+                .push((self.look)(&store, has_name));
         }
     }
+}
+
+fn dropping(disk: &SimulatedDisk, look: fn(&PageStore, bool) -> u64) -> Arc<Dropping> {
+    Arc::new(Dropping {
+        names: SimulatedNames::new(disk),
+        store: Mutex::default(),
+        look,
+        seen: Mutex::default(),
+    })
 }
 
 impl Names for Dropping {
@@ -422,7 +436,7 @@ impl Names for Dropping {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.look();
+        self.look(true);
         self.names.remove(path)
     }
 
@@ -431,7 +445,7 @@ impl Names for Dropping {
     }
 
     fn sync(&self, directory: &Path) -> io::Result<()> {
-        self.look();
+        self.look(false);
         self.names.sync(directory)
     }
 
@@ -445,11 +459,7 @@ impl Names for Dropping {
 #[test]
 fn a_dropped_tablespaces_pages_are_forgotten_after_its_file() {
     let disk = SimulatedDisk::builder().build().unwrap();
-    let names = Arc::new(Dropping {
-        names: SimulatedNames::new(&disk),
-        store: Mutex::default(),
-        seen: Mutex::default(),
-    });
+    let names = dropping(&disk, |store, _| store.statistics().pool.dirty);
     let options = PageStoreOptions {
         names: Arc::clone(&names) as Arc<dyn Names>,
         io: IoPolicy {
@@ -472,6 +482,45 @@ fn a_dropped_tablespaces_pages_are_forgotten_after_its_file() {
     store.drop_space(space).unwrap();
     assert_eq!(*names.seen.lock().unwrap(), [dirty; 2]);
     assert!(store.statistics().pool.dirty <= dirty - 20);
+}
+
+/// The flusher may come upon them when the file has no name any more and is not
+/// open, as more files than may be open are in use.
+#[test]
+fn a_dropped_tablespaces_pages_are_written_though_its_file_was_closed() {
+    let disk = SimulatedDisk::builder().build().unwrap();
+    let names = dropping(&disk, |store, has_name| {
+        if !has_name {
+            store.checkpoint().unwrap();
+        }
+        store.statistics().pool.dirty
+    });
+    let options = PageStoreOptions {
+        names: Arc::clone(&names) as Arc<dyn Names>,
+        files_max: 2,
+        ..options()
+    };
+    let engine = Arc::new(Engine::builder().simulated(&disk).build().unwrap());
+    let store = PageStore::create(engine, Path::new(DIRECTORY), &options).unwrap();
+    let store = Arc::new(store);
+    let dropped = store.create_space("comes_and_goes").unwrap();
+    let segment = store.create_segment(dropped).unwrap();
+    add(&store, segment, 1).unwrap();
+    let kept: Vec<_> = ["a", "b"]
+        .iter()
+        .map(|name| {
+            let space = store.create_space(name).unwrap();
+            let segment = store.create_segment(space).unwrap();
+            add(&store, segment, 2).unwrap()
+        })
+        .collect();
+    *names.store.lock().unwrap() = Arc::downgrade(&store);
+    store.drop_space(dropped).unwrap();
+    *names.store.lock().unwrap() = Weak::new();
+    for (id, _) in kept {
+        assert_eq!(read(&store, id).unwrap(), 2);
+    }
+    store.check_failure().unwrap();
 }
 
 /// A read that was submitted without hurry goes past the others when a thread

@@ -48,6 +48,20 @@ struct Opened {
 struct State {
     known: HashMap<u32, Known>,
     open: HashMap<u32, Opened>,
+    /// Not closed, as it could not be opened again: the one that is being dropped.
+    dropping: Option<u32>,
+}
+
+impl State {
+    /// Takes out all that are open and may be closed, to be closed once nobody
+    /// waits for this.
+    fn close_all(&mut self, kept: u32) -> Vec<Opened> {
+        let dropping = self.dropping;
+        let closed = self
+            .open
+            .extract_if(|&it, _| it != kept && Some(it) != dropping);
+        closed.map(|(_, open)| open).collect()
+    }
 }
 
 /// The files of all tablespaces.
@@ -104,10 +118,17 @@ impl OpenFiles {
         let mut state = self.state.write();
         state.known.remove(&space);
         let closed = state.open.remove(&space);
+        state.dropping.take_if(|it| *it == space);
         // Closing a large file that has no name any more takes a while: readers of
         // others do not wait for it.
         drop(state);
         drop(closed);
+    }
+
+    /// Its file's name is about to go: from now on an open one stays open until it
+    /// is [removed](Self::remove), or until `None`. One at a time.
+    pub(crate) fn set_dropping(&self, space: Option<u32>) {
+        self.state.write().dropping = space;
     }
 
     pub(crate) fn known(&self, space: u32) -> Option<Known> {
@@ -163,7 +184,14 @@ impl OpenFiles {
         let Some(known) = self.known(space) else {
             return Ok(None);
         };
-        let file = tagged(self.open(&known.path)?);
+        let file = match self.open(&known.path) {
+            Ok(file) => tagged(file),
+            // It lost its name between the look and this: it is open until it is gone.
+            Err(error) => match self.opened(space) {
+                None if self.has(space) => return Err(error),
+                dropping => return Ok(dropping),
+            },
+        };
         let judged = match &known.judged {
             Some(_) => None,
             None => Some(judge(&file, &known)?),
@@ -183,8 +211,7 @@ impl OpenFiles {
             Err(error) if is_out_of_descriptors(&error) => {
                 // Others have the rest of them.
                 let mut state = self.state.write();
-                let kept = state.open.remove_entry(&self.kept);
-                let closed = std::mem::replace(&mut state.open, kept.into_iter().collect());
+                let closed = state.close_all(self.kept);
                 drop(state);
                 drop(closed);
                 Ok(self.engine.open(path, &options)?)
@@ -208,7 +235,8 @@ impl OpenFiles {
         let mut closed = Vec::new();
         while state.open.len() > self.open_max.max(2) {
             let others = state.open.iter();
-            let others = others.filter(|&(&it, _)| it != space && it != self.kept);
+            let stays = [Some(space), Some(self.kept), state.dropping];
+            let others = others.filter(|&(&it, _)| !stays.contains(&Some(it)));
             let oldest = others.min_by_key(|(_, open)| open.used.load(Ordering::Relaxed));
             let Some((&oldest, _)) = oldest else { break };
             closed.extend(state.open.remove(&oldest));

@@ -187,12 +187,16 @@ impl Core {
         self.spaces.unusable.lock().remove(&space);
         // First, and durably: once its changed pages are forgotten, a checkpoint
         // may pass what redo would need if the file were still there after a
-        // power cut.
-        self.names
-            .remove(&known.path)
-            .map_err(|source| StoreError::system(&known.path, source))?;
-        sync_directory(&*self.names, &self.directory)?;
-        self.pool.files.spaces.remove(space);
+        // power cut. Until then the flusher writes them, to a file without a name.
+        let files = &self.pool.files.spaces;
+        files.set_dropping(Some(space));
+        // One that cannot be opened has no changed pages.
+        let _ = self.pool.files.get(space);
+        let removed = self.names.remove(&known.path);
+        let removed = removed.map_err(|source| StoreError::system(&known.path, source));
+        let removed = removed.and_then(|()| sync_directory(&*self.names, &self.directory));
+        removed.inspect_err(|_| files.set_dropping(None))?;
+        files.remove(space);
         self.pool.discard_space(space);
         Ok(())
     }
