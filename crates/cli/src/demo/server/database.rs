@@ -35,6 +35,9 @@ pub trait Database: Sync {
     /// The server's command.
     fn server(&self, folder: &Path, place: &Path) -> Vec<OsString>;
 
+    /// Of that command, what makes the server as small as its table: a sentence for readers.
+    fn scaled_down(&self) -> &'static str;
+
     /// The signal that ends it, whoever is connected.
     fn end_signal(&self) -> i32;
 

@@ -46,6 +46,8 @@ enum Case {
 pub struct ServerOutcome {
     /// As the server names itself.
     pub server: String,
+    /// How small it was made.
+    pub scaled_down: &'static str,
     /// The modelled volume that its files lay on; `None`: the disk of the target.
     pub model: Option<&'static str>,
     /// At which statements began.
@@ -123,6 +125,7 @@ fn measured(
     let with = clients::run(&server, Case::With, setting, session)?;
     Ok(ServerOutcome {
         server: version,
+        scaled_down: database.scaled_down(),
         model: volume.as_ref().map(|_| MODEL),
         rate_per_second: clients::RATE_PER_SECOND,
         runs: runs.into_iter().chain([with]).collect(),

@@ -1,6 +1,6 @@
 //! The server's part of the demo in words.
 
-use super::{Case, ServerOutcome, ServerRun};
+use super::{Case, ServerOutcome, ServerRun, TABLE_BYTES};
 use crate::output::html::Section;
 use crate::output::text::{Style, Table, bars, wrapped};
 use crate::output::units;
@@ -108,11 +108,13 @@ pub fn section(outcome: &ServerOutcome) -> Section {
         .text([
             outcome.answer(),
             format!(
-                "A scratch server with a table ten times its memory; {} statements begin each second. Half of \
+                "A scratch server with a table of {}; {} statements begin each second. Half of \
                  them look up a row, half change one and wait until that is durable. Their time counts from the moment at \
-                 which they should have begun. The server is as it is installed; with iolane, its command stands \
+                 which they should have begun. {}; otherwise the server is as it is installed. With iolane, its command stands \
                  behind iolane run.",
-                outcome.rate_per_second
+                units::binary_size(TABLE_BYTES),
+                outcome.rate_per_second,
+                outcome.scaled_down
             ),
         ])
         .table(outcome.figures())
