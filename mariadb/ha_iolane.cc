@@ -323,7 +323,7 @@ int ha_iolane::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 
 int ha_iolane::delete_table(const char *name)
 {
-	return dictionary.drop(name);
+	return iolane::drop_table(ha_thd(), name);
 }
 
 int ha_iolane::rename_table(const char *from, const char *to)

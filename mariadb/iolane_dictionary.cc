@@ -456,7 +456,7 @@ int Dictionary::rename(const char *from, const char *to)
 	return 0;
 }
 
-int Dictionary::drop(const char *path)
+int Dictionary::drop(const char *path, uint64_t *table)
 {
 	Changing changing(this);
 	std::string key = key_of(path);
@@ -464,13 +464,13 @@ int Dictionary::drop(const char *path)
 
 	if (found == entries_.end())
 		return HA_ERR_NO_SUCH_TABLE;
-	uint64_t table = found->second.table();
+	*table = found->second.table();
 	int code = remove(key);
 
 	if (code)
 		return error_of(code, nullptr);
 	drop_waiting();
-	drop_table(table);
+	drop_table(*table);
 	return 0;
 }
 

@@ -110,7 +110,7 @@ public:
 	uint8_t key_format_of(const char *path);
 
 	int rename(const char *from, const char *to);
-	int drop(const char *path);
+	int drop(const char *path, uint64_t *table);
 
 	/* The paths of all tables but the temporary ones. */
 	std::vector<std::string> lasting_paths();

@@ -30,7 +30,7 @@ static int check_version(handlerton *, const char *path, const LEX_CUSTRING *, u
 
 static int drop_table(handlerton *, const char *path)
 {
-	return dictionary.drop(path);
+	return drop_table(current_thd, path);
 }
 
 std::string data_folder()

@@ -85,6 +85,18 @@ void Session::end_filled(bool is_committed)
 		dictionary.discard(filled);
 }
 
+void Session::forget_filled(uint64_t old_table)
+{
+	std::vector<Filled> kept, discarded;
+
+	for (const Filled &each : filled_)
+		(each.old_table == old_table ? discarded : kept).push_back(each);
+	if (discarded.empty())
+		return;
+	filled_ = kept;
+	dictionary.discard(discarded);
+}
+
 void Session::discard_filled_since(uint64_t savepoint)
 {
 	std::vector<Filled> kept, discarded;
@@ -214,9 +226,13 @@ int Session::commit(bool all)
 		code = iolane_store_commit_prepared(store, xid_.data(), xid_.size(), durability());
 	} else if (transaction_) {
 		code = lead_to_filled();
-		/* The server rolls it back. */
-		if (code)
-			return error_of(code, thd_);
+		/* The server takes it for ended. */
+		if (code) {
+			int error = error_of(code, thd_);
+
+			rollback(all);
+			return error;
+		}
 		iolane_transaction *transaction = transaction_;
 
 		transaction_ = nullptr;
@@ -306,6 +322,17 @@ int Session::release(uint64_t savepoint)
 			   iolane_transaction_release(transaction_, savepoint);
 
 	return code ? error_of(code, thd_) : 0;
+}
+
+int drop_table(THD *thd, const char *path)
+{
+	uint64_t table;
+	int error = dictionary.drop(path, &table);
+	Session *session = thd ? (Session *) thd_get_ha_data(thd, hton) : nullptr;
+
+	if (!error && session)
+		session->forget_filled(table);
+	return error;
 }
 
 static int close_connection(handlerton *, THD *thd)

@@ -50,6 +50,9 @@ public:
 	/* The statement has filled a table, which takes another one's place in the end. */
 	void note_filled(const std::string &path, uint64_t old_table, uint64_t new_table);
 
+	/* The table that was there is dropped: nothing is to take its place. */
+	void forget_filled(uint64_t old_table);
+
 	/* The table that is to be used for one: that which was filled, if there is one. */
 	uint64_t table_of(uint64_t table) const
 	{
@@ -97,6 +100,9 @@ private:
 	bool is_ordered_ = false;
 	int ordered_code_ = 0;
 };
+
+/* Nothing of it is left; a temporary one may be dropped in the transaction that has filled it. */
+int drop_table(THD *thd, const char *path);
 
 void set_up_transactions(handlerton *hton);
 
