@@ -361,6 +361,15 @@ bool ha_iolane::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes)
 	return COMPATIBLE_DATA_YES;
 }
 
+void ha_iolane::note_when_locked(THD *thd, thr_lock_type lock_type)
+{
+	when_locked_ = IOLANE_WAIT;
+	if (lock_type == TL_WRITE_SKIP_LOCKED || lock_type == TL_READ_SKIP_LOCKED)
+		when_locked_ = IOLANE_SKIP;
+	else if (lock_wait_timeout_ms(thd) == 0)
+		when_locked_ = IOLANE_REFUSE;
+}
+
 /* What is locked of the rows that a statement reads. */
 THR_LOCK_DATA **ha_iolane::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type)
 {
@@ -369,18 +378,14 @@ THR_LOCK_DATA **ha_iolane::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_typ
 
 	if (lock_type == TL_IGNORE)
 		return to;
-	when_locked_ = IOLANE_WAIT;
-	if (lock_type == TL_WRITE_SKIP_LOCKED || lock_type == TL_READ_SKIP_LOCKED)
-		when_locked_ = IOLANE_SKIP;
-	else if (lock_wait_timeout_ms(thd) == 0)
-		when_locked_ = IOLANE_REFUSE;
+	note_when_locked(thd, lock_type);
 	if (lock_type >= TL_FIRST_WRITE) {
 		lock_ = IOLANE_LOCK_EXCLUSIVE;
 		return to;
 	}
-	lock_ = IOLANE_LOCK_NONE;
+	lock_ = locked_for_read_ = IOLANE_LOCK_NONE;
 	if (lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED) {
-		lock_ = IOLANE_LOCK_SHARED;
+		lock_ = locked_for_read_ = IOLANE_LOCK_SHARED;
 		return to;
 	}
 	/* What is read to be written elsewhere is the newest, as with InnoDB. */
@@ -404,7 +409,7 @@ THR_LOCK_DATA **ha_iolane::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_typ
 		break;
 	default:
 		if (thd_tx_isolation(thd) >= ISO_REPEATABLE_READ && !in_lock_tables)
-			lock_ = IOLANE_LOCK_SHARED;
+			lock_ = locked_for_read_ = IOLANE_LOCK_SHARED;
 	}
 	return to;
 }
@@ -436,9 +441,20 @@ int ha_iolane::begin_statement(THD *thd)
 	return session_->begin();
 }
 
-/* Under LOCK TABLES, and of temporary tables: instead of external_lock(). */
+/*
+ * Under LOCK TABLES, and in stored functions and triggers: instead of external_lock(). What a
+ * statement there reads is the newest where that of the statement that called it is.
+ */
 int ha_iolane::start_stmt(THD *thd, thr_lock_type lock_type)
 {
-	lock_ = lock_type >= TL_FIRST_WRITE ? IOLANE_LOCK_EXCLUSIVE : IOLANE_LOCK_NONE;
+	if (lock_type >= TL_FIRST_WRITE)
+		lock_ = IOLANE_LOCK_EXCLUSIVE;
+	else if (lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED)
+		lock_ = IOLANE_LOCK_SHARED;
+	else if (thd_sql_command(thd) == SQLCOM_SELECT)
+		lock_ = IOLANE_LOCK_NONE;
+	else
+		lock_ = locked_for_read_;
+	note_when_locked(thd, lock_type);
 	return begin_statement(thd);
 }

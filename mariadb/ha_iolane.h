@@ -178,6 +178,7 @@ private:
 	const iolane::Session::Failure *failure() const;
 	int refuse_foreign_keys();
 	int begin_statement(THD *thd);
+	void note_when_locked(THD *thd, thr_lock_type lock_type);
 
 	/* Scans. */
 	std::string search_key(uint key, const uchar *value, key_part_map parts);
@@ -237,6 +238,8 @@ private:
 	/* How rows are locked that are read, and what is done where they are locked. */
 	int lock_ = IOLANE_LOCK_NONE;
 	int when_locked_ = IOLANE_WAIT;
+	/* The former, as the statement that the server has locked the table for reads it. */
+	int locked_for_read_ = IOLANE_LOCK_NONE;
 
 	iolane_cursor *cursor_ = nullptr;
 	bool backward_ = false;
