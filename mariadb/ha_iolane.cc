@@ -41,7 +41,12 @@ handler::Table_flags ha_iolane::table_flags() const
 	       HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CRASH_SAFE | HA_TABLE_SCAN_ON_INDEX |
 	       HA_CONCURRENT_OPTIMIZE;
 
-	return has_decodable_primary_key() ? flags | HA_PRIMARY_KEY_IN_READ_INDEX : flags;
+	/*
+	 * Rows of the same key are in the order of the primary one: an UPDATE that changes it would
+	 * come to a row again, which the server looks for in an open table. While it reads the
+	 * definition it asks whether a key alone gives the primary one, too.
+	 */
+	return table || has_decodable_primary_key() ? flags | HA_PRIMARY_KEY_IN_READ_INDEX : flags;
 }
 
 /*
@@ -213,6 +218,8 @@ int ha_iolane::open(const char *name, int, uint)
 	forget_wrong_orders(table);
 	note_primary_key_in_others();
 	find_keys_of_rows();
+	/* A scan of the table goes by it: an UPDATE that changes it must not come to a row again. */
+	key_used_on_scan = table_share->primary_key;
 	/* Its length, then the primary key, or the number of the row. */
 	ref_length = POSITION_HEAD_BYTES + 8;
 	if (has_primary_key()) {
