@@ -324,7 +324,7 @@ int ha_iolane::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 
 	error = dictionary.create(name, schema_of(form), info->tmp_table(), next_value, &number);
 	if (!error && (session_ = Session::of(ha_thd())))
-		session_->note_made(number);
+		session_->note_made(name, number);
 	return error;
 }
 

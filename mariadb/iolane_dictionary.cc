@@ -391,6 +391,18 @@ int Dictionary::change_table(const char *path, uint64_t table, iolane_transactio
 	return 0;
 }
 
+void Dictionary::renew(const std::vector<std::string> &paths)
+{
+	Changing changing(this);
+
+	for (const std::string &path : paths) {
+		auto found = entries_.find(key_of(path.c_str()));
+
+		if (found != entries_.end())
+			found->second.place->since = next_table_++;
+	}
+}
+
 int Dictionary::add_layout(const char *path, Layouts layouts)
 {
 	Changing changing(this);

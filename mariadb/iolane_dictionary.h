@@ -100,6 +100,9 @@ public:
 	 */
 	int change_table(const char *path, uint64_t table, iolane_transaction *transaction);
 
+	/* Views that were opened until now do not see into the tables of these paths. */
+	void renew(const std::vector<std::string> &paths);
+
 	/* Notes that rows of a path may lack columns; gives `layouts` a version of their own. */
 	int add_layout(const char *path, Layouts layouts);
 

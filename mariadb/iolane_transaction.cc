@@ -60,6 +60,25 @@ Session::~Session()
 	end_filled(false);
 }
 
+void Session::note_made(const char *path, uint64_t table)
+{
+	made_.insert(table);
+	if (made_by_ != thd_->query_id)
+		made_paths_.clear();
+	made_by_ = thd_->query_id;
+	made_paths_.push_back(path);
+}
+
+/* Views that were opened while the statement put rows there do not see them. */
+void Session::renew_made()
+{
+	std::vector<std::string> paths;
+
+	paths.swap(made_paths_);
+	if (!paths.empty() && made_by_ == thd_->query_id)
+		dictionary.renew(paths);
+}
+
 void Session::note_filled(const std::string &path, uint64_t old_table, uint64_t new_table)
 {
 	filled_.push_back({ path, old_table, new_table, statement_ });
@@ -243,6 +262,7 @@ int Session::commit(bool all)
 	if (code)
 		filled_.clear();
 	end_filled(true);
+	renew_made();
 	return code ? error_of(code, thd_) : 0;
 }
 

@@ -45,7 +45,8 @@ public:
 	};
 	Failure failure;
 
-	void note_made(uint64_t table) { made_.insert(table); }
+	/* The statement has made a table, and may put rows there before it ends. */
+	void note_made(const char *path, uint64_t table);
 
 	/* The statement has filled a table, which takes another one's place in the end. */
 	void note_filled(const std::string &path, uint64_t old_table, uint64_t new_table);
@@ -81,6 +82,7 @@ private:
 	int durability() const;
 	int lead_to_filled();
 	void end_filled(bool is_committed);
+	void renew_made();
 	void discard_filled_since(uint64_t savepoint);
 
 	THD *thd_;
@@ -92,6 +94,9 @@ private:
 	uint64_t first_new_table_ = 0;
 	bool has_one_view_ = false;
 	std::set<uint64_t> made_;
+	/* Those that the statement with this number has made. */
+	std::vector<std::string> made_paths_;
+	query_id_t made_by_ = 0;
 	std::vector<Filled> filled_;
 	/* For the store: whose its transactions are. */
 	const uint64_t owner_;
