@@ -10,34 +10,38 @@ const LOOK_OPERATIONS: usize = 100;
 /// Latency that counts as settled, in settled latencies.
 const SETTLED_TIMES: u64 = 2;
 
-/// A foreground's latency after a change.
+/// A foreground's latency after a change, without what began before it: such an operation
+/// has waited under the old load, and no scheduler takes that back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reaction {
-    /// 99th percentile in the second after the change, or of the first hundred
+    /// 99th percentile of what began in the second after the change, or of the first hundred
     /// operations if that takes longer.
     pub p99_ns: u64,
-    /// The same in the second half of what follows the change.
+    /// The same of what ended in the second half of what follows the change.
     pub settled_p99_ns: u64,
-    /// After so long, of the rest of that second 99 of 100 took at most twice
-    /// the settled time.
+    /// Of what began later than this in that second, 99 of 100 took at most twice the
+    /// settled time.
     pub within_ns: u64,
     /// The same in foreground operations.
     pub within_operations: u64,
 }
 
 impl Reaction {
-    /// Of the foreground's operations in the order of their ends. Nothing where
-    /// they are too few.
+    /// Of the foreground's operations. Nothing where they are too few.
     pub fn of(ended: &[Ended], change_ns: u64, end_ns: u64) -> Option<Reaction> {
-        let after = &ended[ended.partition_point(|one| one.at_ns < change_ns)..];
+        let began_ns = |one: &Ended| one.at_ns.saturating_sub(one.latency_ns);
+        let mut after = ended.to_vec();
+        after.retain(|one| began_ns(one) >= change_ns);
+        after.sort_by_key(began_ns);
         let settled_ns = change_ns + (end_ns - change_ns) / 2;
-        let settled = &after[after.partition_point(|one| one.at_ns < settled_ns)..];
+        let mut settled = after.clone();
+        settled.retain(|one| one.at_ns >= settled_ns);
         if settled.len() < LOOK_OPERATIONS || after.len() < 2 * LOOK_OPERATIONS {
             return None;
         }
-        let second = after.partition_point(|one| one.at_ns < change_ns + LOOK_NS);
+        let second = after.partition_point(|one| began_ns(one) < change_ns + LOOK_NS);
         let look = &after[..second.max(LOOK_OPERATIONS)];
-        let settled_p99_ns = p99_ns(settled);
+        let settled_p99_ns = p99_ns(&settled);
         let bound_ns = SETTLED_TIMES * settled_p99_ns;
         // From the end on, how far back the longer ones are few.
         let (mut longer, mut begins) = (0, look.len());
@@ -49,7 +53,7 @@ impl Reaction {
         }
         let within_ns = match begins {
             0 => 0,
-            _ => look[begins - 1].at_ns - change_ns,
+            _ => began_ns(&look[begins - 1]) - change_ns,
         };
         Some(Reaction {
             p99_ns: p99_ns(look),
@@ -72,14 +76,15 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// One operation a millisecond until 4 s, of 1 ms each but for those that
-    /// end in the given time after the change at 1 s.
+    /// begin in the given time after the change at 1 s.
     fn trace(slow_until_ms: u64) -> Vec<Ended> {
-        let ended = |at_ms: u64| Ended {
-            at_ns: at_ms * MS,
-            latency_ns: match at_ms {
-                at_ms if (1000..1000 + slow_until_ms).contains(&at_ms) => 10 * MS,
-                _ => MS,
-            },
+        let ended = |began_ms: u64| {
+            let is_slow = (1000..1000 + slow_until_ms).contains(&began_ms);
+            let latency_ms = if is_slow { 10 } else { 1 };
+            Ended {
+                at_ns: (began_ms + latency_ms) * MS,
+                latency_ns: latency_ms * MS,
+            }
         };
         (0..4000).map(ended).collect()
     }
@@ -104,6 +109,28 @@ mod tests {
         let reaction = reaction(0);
         assert_eq!(reaction.ratio(), 1.0);
         assert_eq!((reaction.within_ns, reaction.within_operations), (0, 0));
+    }
+
+    #[test]
+    fn what_waited_since_before_the_change_is_of_the_old_load() {
+        let mut trace = trace(0);
+        for one in &mut trace[500..1000] {
+            one.latency_ns += 600 * MS;
+            one.at_ns += 600 * MS;
+        }
+        let reaction = Reaction::of(&trace, 1000 * MS, 4000 * MS).unwrap();
+        assert_eq!((reaction.p99_ns, reaction.within_operations), (MS, 0));
+    }
+
+    #[test]
+    fn what_began_after_it_counts_however_long_it_takes() {
+        let mut trace = trace(0);
+        for one in &mut trace[1000..1020] {
+            one.latency_ns += 1500 * MS;
+            one.at_ns += 1500 * MS;
+        }
+        let reaction = Reaction::of(&trace, 1000 * MS, 4000 * MS).unwrap();
+        assert_eq!(reaction.p99_ns, 1501 * MS);
     }
 
     #[test]

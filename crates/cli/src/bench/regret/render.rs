@@ -65,7 +65,7 @@ const FACTS: [&str; 4] = [
      throughput: the most lower-level work of those whose p99 is at most 1.05 times that of lanes, in times that of lanes. 1 is the best.",
     "beyond: loads on which no other run has a p99 as low as that of lanes; of window 1: on these, the least lower-level work of lanes over that of window 1. \
      worse than noop: by more than 5 % in both.",
-    "reaction: where a load changes, foreground p99 of the following second in settled ones; within: from when on 99 of 100 take at most twice as long.",
+    "reaction: where a load changes, foreground p99 of what begins in the following second, in settled ones; within: of what begins later, 99 of 100 take at most twice as long.",
     "By scheduler, w8 being a fixed window of 8: p99 of the foreground, and lower-level work, of which 1 is what one of its streams does alone.",
 ];
 
