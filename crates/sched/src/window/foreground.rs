@@ -48,7 +48,14 @@ impl Foreground {
             self.gap_ln = Some(usual + (gap_ln - usual) / 8.0);
         }
         self.last_ns = Some(now_ns);
-        self.until_ns = now_ns + self.lingers_ns(drain_ns);
+        self.judge(drain_ns);
+    }
+
+    /// How long it lingers after the last one, now that more is known of the device.
+    pub fn judge(&mut self, drain_ns: f64) {
+        if let Some(last_ns) = self.last_ns {
+            self.until_ns = last_ns + self.lingers_ns(drain_ns);
+        }
     }
 
     fn lingers_ns(&self, drain_ns: f64) -> u64 {
@@ -121,6 +128,17 @@ mod tests {
         assert_eq!(known, [5000, 20_000, 20_000, 47_500, 100_000, 250_000]);
         let all: Vec<u64> = (0..300).map(|step| lingers(step * 10)).collect();
         assert!(all.is_sorted(), "{all:?}");
+    }
+
+    #[test]
+    fn it_lingers_for_less_once_the_device_is_known_to_be_quick() {
+        let mut foreground = Foreground::default();
+        foreground.judge(1e6);
+        assert!(!foreground.is_active(0));
+        foreground.came(7 * MS, 320e6);
+        assert!(foreground.is_active(1000 * MS));
+        foreground.judge(2e6);
+        assert!(foreground.is_active(106 * MS) && !foreground.is_active(107 * MS));
     }
 
     #[test]

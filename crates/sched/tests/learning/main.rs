@@ -228,6 +228,25 @@ fn a_foreground_that_has_gone_is_soon_forgotten() {
     );
 }
 
+/// A device of which nothing is known yet is spared for those who come next, and no longer
+/// than until it is known how soon it has done what fills it.
+#[test]
+fn the_first_foreground_is_soon_forgotten() {
+    let mut load = Load::mix(&[16_384]);
+    let mut run = Run::new(config(WindowConfig::Learned), flash());
+    run.measure(&load, 0.001);
+    load.foreground_depth = 0;
+    run.measure(&load, 0.1);
+    let soon = run.measure(&load, 0.2);
+    let later = run.measure(&load, 2.0);
+    let report = format!("{}\n{}", show("soon", &soon), show("later", &later));
+    println!("{report}");
+    assert!(
+        soon.bytes_per_second > 0.9 * later.bytes_per_second,
+        "{report}"
+    );
+}
+
 /// Without a foreground, nearly all of the throughput.
 #[test]
 fn alone_the_background_gets_the_device() {

@@ -67,6 +67,8 @@ pub(super) struct Seen {
     pub urgent: Option<f64>,
     /// And of what transfers of the lower levels took.
     pub lower: Option<f64>,
+    /// How many of these there were.
+    pub lower_transfers: f64,
     /// The lower levels had always more to send.
     pub is_full: bool,
     /// The share of the lower levels' completions at which nobody waited for anything.
@@ -258,6 +260,7 @@ impl Epoch {
             work: (self.lasting_work() / elapsed_ns).ln(),
             urgent: self.waited(elapsed_ns),
             lower: self.lower.ln(1),
+            lower_transfers: f64::from(self.lower.count),
             is_full: self.idle < IDLE_MIN,
             calm: f64::from(self.calm) / f64::from(self.lower.count.max(1)),
             backlog: self.backlog.1,

@@ -527,6 +527,7 @@ mod tests {
             work: 1.0,
             urgent: Some(1.0),
             lower: Some(1.0),
+            lower_transfers: 100.0,
             is_full: true,
             calm: 0.0,
             backlog: 1.0,

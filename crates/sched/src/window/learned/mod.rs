@@ -129,8 +129,10 @@ pub(super) struct Learned {
     shared: Experiment,
     alone: Experiment,
     epoch: Option<Epoch>,
-    /// Transfers of the last epoch without a foreground, per ns.
+    /// Transfers of the last epoch without a foreground, per ns; as long as there was none, the
+    /// lower levels' of the last one beside it.
     throughput: Option<f64>,
+    was_alone: bool,
     /// The longest time that usually passes without a completion.
     gap_ns: f64,
     rate: Rate,
@@ -158,6 +160,7 @@ impl Learned {
             ),
             epoch: None,
             throughput: None,
+            was_alone: false,
             gap_ns: 0.0,
             rate: Rate::default(),
             pace: None,
@@ -415,8 +418,10 @@ impl Learned {
         {
             self.shared.goal_mut().saw(latency);
         }
-        if !self.was_active {
-            self.throughput = Some(seen.transfers() / seen.elapsed_ns);
+        if !self.was_active || !self.was_alone {
+            self.throughput = Some(seen.lower_transfers / seen.elapsed_ns);
+            self.was_alone = !self.was_active;
+            self.foreground.judge(self.drain_ns());
         }
         let can = Can {
             pace: self.rate.is_known(),
