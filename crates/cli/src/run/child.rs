@@ -9,13 +9,15 @@ use std::thread;
 use std::time::Duration;
 
 use iolane_broker::Broker;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::Signals;
 
 use super::report::Place;
 use crate::error::Failure;
-use crate::sys::signal;
+use crate::sys::signal::{self, Inherited};
 
+/// What would end this program, or what daemons are told by, but for what is the report's.
+const HANDED_ON: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2, SIGALRM, SIGWINCH];
 /// Between two looks at whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
 const PRELOAD: &str = "LD_PRELOAD";
@@ -40,12 +42,13 @@ pub trait Host {
 /// # Errors
 /// It cannot be started.
 pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
+    let inherited = Inherited::look();
+    signal::wait_for_children();
     // Before it is started: no signal is lost between.
-    let mut signals =
-        Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1]).map_err(|error| {
-            Failure::setup(format!("cannot listen for signals: {error}"), "Try again.")
-        })?;
-    let mut child = start(command, host)?;
+    let mut signals = Signals::new(HANDED_ON.iter().chain(&[SIGUSR1])).map_err(|error| {
+        Failure::setup(format!("cannot listen for signals: {error}"), "Try again.")
+    })?;
+    let mut child = start(command, host, &inherited)?;
     host.started(child.id());
     let mut ended: Option<ExitStatus> = None;
     loop {
@@ -53,8 +56,11 @@ pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
             match arrived {
                 SIGUSR1 => host.tell(),
                 // The terminal sends it to the command, too.
-                SIGINT | SIGQUIT if ended.is_none() && signal::keys_reach_children() => {}
+                SIGINT | SIGQUIT | SIGWINCH if ended.is_none() && signal::keys_reach_children() => {
+                }
                 _ if ended.is_none() => signal::send(&child, arrived),
+                SIGWINCH => {}
+                _ if inherited.ignores(arrived) => {}
                 // The rest goes on unscheduled.
                 _ => return Ok(ended.map_or(0, exit_code)),
             }
@@ -77,10 +83,11 @@ pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
     }
 }
 
-fn start(command: &[OsString], host: &dyn Host) -> Result<Child, Failure> {
+fn start(command: &[OsString], host: &dyn Host, inherited: &Inherited) -> Result<Child, Failure> {
     let mut made = Command::new(&command[0]);
     made.args(&command[1..]);
     host.prepare(&mut made);
+    inherited.clone().hand_on(&mut made);
     made.spawn().map_err(|error| {
         let name = command[0].to_string_lossy();
         Failure::setup(format!("cannot start {name}: {error}"), "Check its file.")

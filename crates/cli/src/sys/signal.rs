@@ -2,9 +2,95 @@
 
 use std::fs::File;
 use std::io;
+use std::mem;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What SIGPIPE does when the program begins: Rust's runtime ignores it before `main`.
+static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
+
+/// The dynamic loader calls what is listed here before the runtime begins.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    IGNORES_PIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: zeros are a valid structure, which lives as long as the call; nothing is changed.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// How this program was told to treat signals: a command that it starts is to treat them so, too.
+/// `nohup`, shells without job control and systemd have programs begin with some of them ignored.
+#[derive(Clone)]
+pub struct Inherited {
+    ignored: Vec<i32>,
+    blocked: libc::sigset_t,
+}
+
+impl Inherited {
+    /// Before this program changes any.
+    pub fn look() -> Inherited {
+        let first_real_time = 32;
+        let mut ignored: Vec<i32> = (1..first_real_time)
+            .filter(|&signal| signal != libc::SIGPIPE && is_ignored(signal))
+            .collect();
+        if IGNORES_PIPE.load(Ordering::Relaxed) {
+            ignored.push(libc::SIGPIPE);
+        }
+        // SAFETY: the set lives as long as the call, which fills it and changes nothing.
+        let blocked = unsafe {
+            let mut blocked: libc::sigset_t = mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_SETMASK, ptr::null(), &mut blocked);
+            blocked
+        };
+        Inherited { ignored, blocked }
+    }
+
+    pub fn ignores(&self, signal: i32) -> bool {
+        self.ignored.contains(&signal)
+    }
+
+    /// A command that is started will treat them so.
+    pub fn hand_on(self, command: &mut Command) {
+        // SAFETY: asks about a set that the kernel has filled.
+        let blocks_any = (1..=libc::SIGRTMAX())
+            .any(|signal| unsafe { libc::sigismember(&self.blocked, signal) == 1 });
+        if self.ignored.is_empty() && !blocks_any {
+            // As the standard library starts it.
+            return;
+        }
+        // SAFETY: sigaction and pthread_sigmask are safe between fork and exec, and nothing else
+        // is done there; what they are given lives as long as the calls.
+        unsafe {
+            command.pre_exec(move || {
+                for &signal in &self.ignored {
+                    let mut action: libc::sigaction = mem::zeroed();
+                    action.sa_sigaction = libc::SIG_IGN;
+                    libc::sigaction(signal, &action, ptr::null_mut());
+                }
+                libc::pthread_sigmask(libc::SIG_SETMASK, &self.blocked, ptr::null_mut());
+                Ok(())
+            });
+        }
+    }
+}
+
+/// This program waits for its children, whatever it was told: who ignores SIGCHLD cannot.
+pub fn wait_for_children() {
+    // SAFETY: sets what is the default, without a handler.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
 
 /// Sends a signal to a child that has not been waited for.
 pub fn send(child: &Child, signal: i32) {

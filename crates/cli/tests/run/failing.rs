@@ -84,3 +84,48 @@ fn signals_are_handed_on_and_a_report_comes_on_request() {
     signal("-TERM", &number);
     assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
 }
+
+/// As under `nohup`, and for what a shell without job control starts in the background.
+#[test]
+fn what_was_to_be_ignored_is_ignored_by_the_command() {
+    let directory = on_disk();
+    let to = directory.path().join("report.json");
+    let trace = directory.path().join("begun");
+    let iolane = env!("CARGO_BIN_EXE_iolane");
+    let script = format!(
+        "trap '' HUP INT CHLD; exec {iolane} run --report {} -- sh -c 'touch {}; sleep 1; exit 5'",
+        to.display(),
+        trace.display()
+    );
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until(|| trace.exists());
+    signal("-HUP", &child.id().to_string());
+    signal("-INT", &child.id().to_string());
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// A daemon is told to rotate its logs so; it would end `iolane run`.
+#[test]
+fn signals_that_daemons_give_a_meaning_are_handed_on() {
+    for name in ["USR2", "WINCH", "ALRM"] {
+        let directory = on_disk();
+        let to = directory.path().join("report.json");
+        let trace = directory.path().join("begun");
+        let script = format!(
+            "trap 'exit 9' {name}; touch {}; while :; do sleep 0.05; done",
+            trace.display()
+        );
+        let mut child = iolane_run(&to)
+            .args(["sh", "-c", &script])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_until(|| trace.exists());
+        signal(&format!("-{name}"), &child.id().to_string());
+        assert_eq!(child.wait().unwrap().code(), Some(9), "{name}");
+    }
+}
