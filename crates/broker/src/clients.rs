@@ -13,8 +13,10 @@ pub enum Standing {
     Queued(RequestId, Asked),
     /// It is with the device.
     Flying(RequestId, Asked),
-    /// It is with the device, and not in the scheduler's account.
+    /// It is with the device, or has ended, and not in the scheduler's account.
     Loose(Asked),
+    /// It has ended, and all is noted; its process will free its cell.
+    Landed,
 }
 
 /// Of all cells; those of a client take memory once it has come.

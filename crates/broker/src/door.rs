@@ -96,7 +96,7 @@ impl Door {
 
     /// Which process has the number, or had it last.
     pub fn process_of(&self, client: usize) -> u32 {
-        self.guests.lock().processes[client]
+        self.guests.process_of(client)
     }
 
     /// How many came, and how many were sent away.
@@ -141,6 +141,10 @@ impl Door {
 impl Guests {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn process_of(&self, client: usize) -> u32 {
+        self.lock().processes[client]
     }
 
     fn watch(&self, listener: &OwnedFd, file: &File, token: &[u8]) {
@@ -198,7 +202,7 @@ impl Guests {
                     return;
                 }
             };
-            match self.welcome(&guest, file, token) {
+            match self.welcome(&guest, file, token, present) {
                 Ok(Some(come)) => present.push(come),
                 Err(error) if is_shortage(&error) => {
                     self.turned_away.fetch_add(1, Ordering::Relaxed);
@@ -214,6 +218,7 @@ impl Guests {
         guest: &OwnedFd,
         file: &File,
         token: &[u8],
+        present: &mut Vec<(usize, OwnedFd)>,
     ) -> io::Result<Option<(usize, OwnedFd)>> {
         // It lives: it waits for the answer.
         let number = socket::peer(guest)?;
@@ -223,7 +228,19 @@ impl Guests {
         if shown[..length] != *token {
             return Ok(None);
         }
-        let Some(client) = self.lock().allot(number) else {
+        // The process executes another program by now: what it was before is gone, as if it had
+        // ended.
+        let is_it = |(client, _): &(usize, OwnedFd)| self.process_of(*client) == number;
+        let before = present.iter().position(is_it);
+        let before = before.map(|at| present.swap_remove(at).0);
+        let allotted = self.lock().allot(number);
+        self.present
+            .fetch_add(usize::from(allotted.is_some()), Ordering::SeqCst);
+        // After that: there is no moment at which nobody is there.
+        if let Some(client) = before {
+            self.bid_farewell(client);
+        }
+        let Some(client) = allotted else {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         };
@@ -234,7 +251,6 @@ impl Guests {
         // If that fails it has ended, which shows in a moment.
         let _ = socket::answer(guest, &welcome.to_bytes(), file.as_fd());
         self.came.fetch_add(1, Ordering::Relaxed);
-        self.present.fetch_add(1, Ordering::SeqCst);
         Ok(Some((client, process)))
     }
 }

@@ -37,6 +37,8 @@ pub struct Report {
     pub left: u64,
     /// How often processes found the broker stopped.
     pub stops: u64,
+    /// Requests that had not come back for so long that others went in their places.
+    pub overdue: u64,
     /// Places that came back from processes that ended with a request under way.
     pub reclaimed: u64,
     /// Requests that went unscheduled because their process had too many.
@@ -188,6 +190,7 @@ impl Writer<'_> {
             unaccounted: self.statistics.unaccounted,
             left: self.statistics.left,
             stops: self.statistics.stops,
+            overdue: self.statistics.overdue,
             reclaimed: self.statistics.reclaimed,
             without_cell: self.header.no_cell(),
             read_ahead: ReadAheadReport {

@@ -31,6 +31,11 @@ const QUIET_ROUNDS_MAX: u32 = 5;
 /// While it sleeps it shows so often that it lives.
 const SLEEP_NS: u64 = 100_000_000;
 
+/// No disk takes so long for a request while others wait.
+const OVERDUE_NS: u64 = 2_000_000_000;
+/// Between two looks at what does.
+const OVERDUE_LOOK_NS: u64 = 100_000_000;
+
 /// What the broker's thread has.
 pub struct Rounds {
     objective: Option<Objective>,
@@ -49,6 +54,7 @@ pub struct Rounds {
     /// Of one round; kept for its memory.
     events: Vec<Event>,
     quiet_rounds: u32,
+    next_overdue_ns: u64,
 }
 
 /// Something that a process did.
@@ -67,6 +73,8 @@ enum What {
     /// Somebody waits for it whose level is higher.
     Wanted,
     Ended,
+    /// The same, but its process still needs the cell.
+    Landed,
     Left,
     Withdrawn,
 }
@@ -93,6 +101,7 @@ impl Rounds {
             roles,
             events: Vec::new(),
             quiet_rounds: 0,
+            next_overdue_ns: 0,
         }
     }
 
@@ -112,6 +121,7 @@ impl Rounds {
         for client in dead {
             self.bury(client);
         }
+        self.land_overdue(clock::now_ns());
         self.grant();
         let at_ns = self.at_ns(clock::now_ns());
         for disk in &mut self.disks {
@@ -277,6 +287,11 @@ impl Rounds {
                 self.end(event, standing);
                 free(cell);
             }
+            (What::Landed, Standing::Landed) => {}
+            (What::Landed, _) => {
+                self.end(event, standing);
+                *self.standings.of(event.cell) = Standing::Landed;
+            }
             (What::Left | What::Withdrawn, _) => {
                 self.statistics.left += u64::from(event.what == What::Left);
                 self.forget(event.cell, standing);
@@ -318,7 +333,7 @@ impl Rounds {
                 asked
             }
             Standing::Loose(asked) => asked,
-            Standing::Queued(..) | Standing::Unknown => {
+            Standing::Queued(..) | Standing::Landed | Standing::Unknown => {
                 return self.forget(event.cell, standing);
             }
         };
@@ -362,6 +377,25 @@ impl Rounds {
         }
     }
 
+    /// What has not come back for so long is with its process, which is stopped, or does not ask for
+    /// its end: nobody waits for that.
+    fn land_overdue(&mut self, now_ns: u64) {
+        if now_ns < self.next_overdue_ns || !self.disks.iter().any(Disk::has_queued) {
+            return;
+        }
+        self.next_overdue_ns = now_ns + OVERDUE_LOOK_NS;
+        for number in 0..self.door.clients_ever() * CELLS_PER_CLIENT {
+            let Standing::Flying(id, asked) = *self.standings.of(number) else {
+                continue;
+            };
+            if self.memory.cells[number].started_ns() + OVERDUE_NS < now_ns {
+                self.land(id, &asked, now_ns, false);
+                *self.standings.of(number) = Standing::Loose(asked);
+                self.statistics.overdue += 1;
+            }
+        }
+    }
+
     /// The request will never be reported as ended.
     fn forget(&mut self, cell: usize, standing: Standing) {
         match standing {
@@ -372,14 +406,15 @@ impl Rounds {
                 }
             }
             Standing::Flying(id, asked) => self.land(id, &asked, clock::now_ns(), false),
-            Standing::Loose(_) | Standing::Unknown => {}
+            Standing::Loose(_) | Standing::Landed | Standing::Unknown => {}
         }
     }
 
     /// A process has ended: its places come back, whatever it was doing.
     fn bury(&mut self, client: usize) {
         for (index, standing) in self.standings.take(client).into_iter().enumerate() {
-            self.statistics.reclaimed += u64::from(standing != Standing::Unknown);
+            let is_under_way = !matches!(standing, Standing::Unknown | Standing::Landed);
+            self.statistics.reclaimed += u64::from(is_under_way);
             self.forget(cell_of(client, index), standing);
         }
         self.memory.clients[client].news.drain(|_| ());
@@ -445,6 +480,12 @@ fn read(cell: &Cell, number: usize, is_known: bool, events: &mut Vec<Event>) {
                 push(cell.started_ns(), What::Started);
             }
             push(cell.end().0.max(cell.started_ns()), What::Ended);
+        }
+        Some(CellState::Landed) => {
+            if !is_known {
+                push(cell.started_ns(), What::Started);
+            }
+            push(cell.end().0.max(cell.started_ns()), What::Landed);
         }
         Some(CellState::Left) => push(u64::MAX, What::Left),
         Some(CellState::Withdrawn) => push(u64::MAX, What::Withdrawn),

@@ -92,6 +92,8 @@ pub struct Statistics {
     pub left: u64,
     /// How often processes found the broker stopped.
     pub stops: u64,
+    /// Requests that had not come back for so long that others went in their places.
+    pub overdue: u64,
     /// Places that came back from processes that were killed.
     pub reclaimed: u64,
 }

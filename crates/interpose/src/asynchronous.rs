@@ -531,10 +531,33 @@ fn refuse(pending: &Pending, context: usize, result: isize) -> bool {
     submit_when_there_is_room(context, pending.copy.as_ptr().addr()) == 1
 }
 
+/// A program may leave what the kernel has ended where it is, for as long as it likes, and do
+/// something else: the places with the device are free all the same.
+pub fn land_ended() {
+    if let Some(client) = client::current() {
+        contexts::each(|context| {
+            aio::peek(context, |address, result| {
+                let found = find(address);
+                if let Some(index) =
+                    found.filter(|&index| PENDING[index].state.load(Ordering::Acquire) == FLYING)
+                {
+                    Ticket::of_cell(client, index).land(result);
+                }
+            });
+        });
+    }
+}
+
 /// The library's thread: submits what the broker lets go.
 pub fn serve(client: Client) {
     let entry = &client.memory.clients[client.number];
+    let mut looked_ns = 0;
     loop {
+        let now_ns = clock::now_ns();
+        if now_ns > looked_ns + LOOK_NS {
+            looked_ns = now_ns;
+            land_ended();
+        }
         let bell = entry.bell().load(Ordering::SeqCst);
         entry.grants.drain(leave);
         if gather::has_staged() {

@@ -59,6 +59,16 @@ pub fn close(number: usize) {
     }
 }
 
+/// Those that there are.
+pub fn each(look: impl Fn(usize)) {
+    for context in &CONTEXTS {
+        let number = context.number.load(Ordering::Acquire);
+        if number != 0 && number != usize::MAX {
+            look(number);
+        }
+    }
+}
+
 /// A child of a fork has none.
 pub fn forget_all() {
     for context in &CONTEXTS {

@@ -6,6 +6,7 @@ use iolane_protocol::{
     Operation, RuleTable, STOPPED_NS, UNRULED, cell_of,
 };
 
+use crate::asynchronous;
 use crate::client::{self, Client};
 use crate::descriptor::Known;
 use crate::sys::environment;
@@ -13,6 +14,9 @@ use crate::thread;
 
 /// Between two looks at whether the broker lives.
 const LOOK_NS: u64 = 20_000_000;
+/// The first look, also at what became of its asynchronous requests, of a thread that submits some;
+/// then it looks less and less often.
+const LOOK_SUBMITTER_NS: u64 = 1_000_000;
 /// Cells that are looked at for a free one before the broker is asked to hurry.
 const PROBES_MAX: usize = 64;
 
@@ -190,8 +194,18 @@ impl Ticket {
         let (cell, header) = (self.cell(), &self.client.memory.header);
         let pulse = header.pulse();
         let begun_ns = clock::now_ns();
+        let mut look_ns = if thread::submits() {
+            LOOK_SUBMITTER_NS
+        } else {
+            LOOK_NS
+        };
         while cell.state() == Some(CellState::Posted) {
-            futex::wait(cell.word(), CellState::Posted as u32, LOOK_NS.min(most_ns));
+            if thread::submits() {
+                // What would have to end before may be what this thread has not asked about.
+                asynchronous::land_ended();
+            }
+            futex::wait(cell.word(), CellState::Posted as u32, look_ns.min(most_ns));
+            look_ns = LOOK_NS.min(2 * look_ns);
             let waited_ns = clock::now_ns().saturating_sub(begun_ns);
             let is_stopped = header.pulse() == pulse && waited_ns > STOPPED_NS;
             if is_stopped {
@@ -228,6 +242,19 @@ impl Ticket {
         }
     }
 
+    /// The device is done with it, although the program does not ask for its end yet.
+    pub fn land(&self, result: i64) {
+        let (cell, is_attentive) = (self.cell(), self.device().is_attentive());
+        let flying = [CellState::Granted, CellState::Started];
+        let Some(state) = flying.into_iter().find(|&one| cell.state() == Some(one)) else {
+            return;
+        };
+        cell.set_end(clock::now_ns(), result);
+        if cell.change(state, CellState::Landed) {
+            self.client.memory.post(self.number, is_attentive);
+        }
+    }
+
     /// Counts the call as one that asked for leave.
     pub fn count(&self, call: Call) {
         self.client.memory.header.count_scheduled(call as usize);
@@ -242,7 +269,9 @@ impl Ticket {
         if asked.kind == KIND_READ && !asked.asynchronous {
             thread::has_read(asked.length, now_ns);
         }
-        cell.set_end(now_ns, result);
+        if cell.state() != Some(CellState::Landed) {
+            cell.set_end(now_ns, result);
+        }
         cell.set(CellState::Ended);
         memory.post(self.number, is_attentive);
     }

@@ -29,10 +29,13 @@ pub enum CellState {
     Left = 6,
     /// The process needs what it asked for no more.
     Withdrawn = 7,
+    /// The device is done with it, but the program has not asked what became of it yet (Linux
+    /// AIO): the place with the device is free, the cell is not.
+    Landed = 8,
 }
 
 impl CellState {
-    const ALL: [CellState; 8] = [
+    const ALL: [CellState; 9] = [
         CellState::Free,
         CellState::Claimed,
         CellState::Posted,
@@ -41,6 +44,7 @@ impl CellState {
         CellState::Ended,
         CellState::Left,
         CellState::Withdrawn,
+        CellState::Landed,
     ];
 }
 
@@ -175,7 +179,7 @@ impl Cell {
         self.started_ns.load(Ordering::Relaxed)
     }
 
-    /// Before the state becomes [`Ended`](CellState::Ended). `result` is that of
+    /// Before the state becomes [`Ended`](CellState::Ended) or [`Landed`](CellState::Landed). `result` is that of
     /// the system call, or minus the error's number.
     pub fn set_end(&self, now_ns: u64, result: i64) {
         self.ended_ns.store(now_ns, Ordering::Relaxed);
@@ -242,7 +246,7 @@ mod tests {
     #[test]
     fn nonsense_in_the_word_is_no_state() {
         let cell = cell();
-        cell.word().store(8, Ordering::Relaxed);
+        cell.word().store(9, Ordering::Relaxed);
         assert_eq!(cell.state(), None);
     }
 }

@@ -39,6 +39,10 @@ impl Report {
                 "requests went unscheduled, as no leave came in time",
             ),
             (
+                self.overdue,
+                "requests had not come back after 2 s, and others went in their places",
+            ),
+            (
                 self.stops,
                 "times the broker was found not to have moved for a second",
             ),

@@ -535,11 +535,52 @@ static void parted(void)
 	pthread_join(asking, NULL);
 }
 
+/*
+ * A thread reads and syncs while it has not asked yet what became of what it submitted: neither
+ * waits for the other.
+ */
+static void uncollected(void)
+{
+	int fd = open_direct("uncollected"), wrong = 0;
+	aio_context_t context = context_of(PAGES);
+	struct io_event ended[PAGES];
+	struct iocb blocks[PAGES];
+	char *memory = pages(PAGES), *own = pages(1);
+	struct timespec none = { 0, 0 };
+
+	/* A process that does so ends, at the latest after this. */
+	alarm(60);
+	SHOW(syscall(SYS_io_getevents, context, 0, 1, ended, &none));
+	wrong += pwrite(fd, own, PAGE, 0) != PAGE;
+	for (int round = 0; round < 2; round++) {
+		/* A scan: what it reads from now on waits for leave. */
+		for (int i = 0; i < 600; i++)
+			wrong += pread(fd, own, PAGE, 0) != PAGE;
+		for (int i = 0; i < PAGES; i++) {
+			struct iocb *block = &blocks[i];
+
+			blocks[i] = block_of(fd, round ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE,
+					     memory + (size_t)i * PAGE, (long long)i * PAGE);
+			wrong += submit(context, 1, &block) != 1;
+		}
+		for (int i = 0; i < PAGES; i += 4)
+			wrong += pwrite(fd, own, PAGE, (off_t)i * PAGE) != PAGE ||
+				 pread(fd, own, PAGE, (off_t)i * PAGE) != PAGE;
+		SHOW(fsync(fd));
+		SHOW(wrong);
+		SHOW(events(context, PAGES, PAGES, ended));
+		for (int i = 0; i < PAGES; i++)
+			wrong += ended[i].res != PAGE;
+	}
+	SHOW(wrong);
+	SHOW(syscall(SYS_io_destroy, context));
+}
+
 static const struct pattern patterns[] = {
 	{ "several", several }, { "closed", closed }, { "destroyed", destroyed },
 	{ "mistaken", mistaken }, { "many", many }, { "refused", refused }, { "vectored", vectored },
 	{ "crowded", crowded }, { "forked", forked }, { "parted", parted },
-	{ "waited", waited }, { "locked", locked },
+	{ "waited", waited }, { "locked", locked }, { "uncollected", uncollected },
 };
 
 int main(int count, char **arguments)

@@ -119,13 +119,14 @@ mod linux_aio {
     /// that fails.
     #[test]
     fn refused() {
+        uncollected 96
         shows("refused", 60, "failed");
     }
 
     /// What its thread waits for is as urgent as a read of the thread's own.
     #[test]
     fn waited() {
-        shows("waited", 500, "promoted");
+        shows("waited", 260, "promoted");
     }
 
     /// A write that has a page locked on which a thread sleeps is as urgent as that thread.

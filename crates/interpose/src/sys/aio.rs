@@ -357,6 +357,86 @@ pub fn collect_own(context: usize, mut give: impl FnMut(usize, i64)) {
     }
 }
 
+/// The head of a context's ring of events, which a context's number is the address of
+/// (fs/aio.c, `struct aio_ring`; programs read it, too, libaio for one).
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Ring {
+    number: u32,
+    events: u32,
+    head: u32,
+    tail: u32,
+    magic: u32,
+    features: [u32; 2],
+    head_bytes: u32,
+}
+
+const RING_MAGIC: u32 = 0xa10a_10a1;
+/// Events that are looked at at once.
+const PEEK_MAX: usize = 64;
+
+/// Looks at what has ended in a context, and leaves it there: gives the control blocks and
+/// results.
+pub fn peek(context: usize, mut give: impl FnMut(usize, i64)) {
+    let mut ring = Ring {
+        number: 0,
+        events: 0,
+        head: 0,
+        tail: 0,
+        magic: 0,
+        features: [0; 2],
+        head_bytes: 0,
+    };
+    if !copy(context, std::slice::from_mut(&mut ring)) || ring.magic != RING_MAGIC {
+        return;
+    }
+    let mut events = [Event::none(); PEEK_MAX];
+    let mut at = ring.head;
+    while at != ring.tail && at < ring.events {
+        // As far as they lie behind each other.
+        let end = if at < ring.tail {
+            ring.tail
+        } else {
+            ring.events
+        };
+        let count = ((end - at) as usize).min(PEEK_MAX);
+        let from = context + ring.head_bytes as usize + at as usize * EVENT_BYTES;
+        if !copy(from, &mut events[..count]) {
+            return;
+        }
+        for event in &events[..count] {
+            let (address, result) = event.outcome();
+            give(address, result);
+        }
+        at = (at + count as u32) % ring.events;
+    }
+}
+
+/// Copies what lies there, if there is anything any more: another thread may destroy the context
+/// meanwhile.
+fn copy<T: Copy>(from: usize, to: &mut [T]) -> bool {
+    let bytes = size_of_val(to);
+    let own = libc::iovec {
+        iov_base: to.as_mut_ptr().cast(),
+        iov_len: bytes,
+    };
+    let there = libc::iovec {
+        iov_base: ptr::with_exposed_provenance_mut(from),
+        iov_len: bytes,
+    };
+    let arguments = [
+        super::environment::process_number() as usize,
+        ptr::from_ref(&own).expose_provenance(),
+        1,
+        ptr::from_ref(&there).expose_provenance(),
+        1,
+        0,
+    ];
+    // SAFETY: writes into `to` alone, whose types are integers of the kernel's; reads where it can.
+    let result = unsafe { syscall6(libc::SYS_process_vm_readv, arguments) };
+    usize::try_from(result) == Ok(bytes)
+}
+
 /// io_submit(2) for one block. 1, or minus an error's number.
 pub fn submit(context: usize, address: usize) -> isize {
     let blocks = [address];

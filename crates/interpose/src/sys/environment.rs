@@ -88,3 +88,9 @@ pub fn thread_number() -> u32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { syscall6(libc::SYS_gettid, [0; 6]) as u32 }
 }
+
+/// The number of the calling process.
+pub fn process_number() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { syscall6(libc::SYS_getpid, [0; 6]) as u32 }
+}
