@@ -310,7 +310,7 @@ fn ticket_for(address: usize, level_min: u8) -> Option<(Ticket, Block)> {
         asynchronous: true,
         level_min,
     };
-    let ticket = ticket::prepare(client, &known, &request, place_of(address))?;
+    let ticket = ticket::prepare(client, &known, &request, place_of(address), |_| {})?;
     Some((ticket, block))
 }
 

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `sys/hooks` | the functions that are replaced; `around` is what they share: what passes, read-ahead of scans, paced write-back |
 //! | `ticket` | leave for one request: judge, take a cell, wait, give back |
+//! | `unfinished` | calls that a signal's handler jumped out of |
 //! | `asynchronous`, `contexts` | Linux AIO: what has to wait is parked, and submitted by a thread of the library; how much a context has room for |
 //! | `rings` | io_uring by liburing: requests are taken out of the program's ring, go by Linux AIO, and end in the ring |
 //! | `gather` | asynchronous reads that nobody waits for: neighbours go as one request, and end each by itself |
@@ -35,3 +36,4 @@ mod rings;
 mod sys;
 mod thread;
 mod ticket;
+mod unfinished;

@@ -41,10 +41,11 @@ pub struct Ticket {
     number: usize,
 }
 
-/// Asks for leave and waits for it. `None`: the request is not scheduled.
-pub fn take(known: &Known, request: &Request) -> Option<Ticket> {
+/// Asks for leave and waits for it. `None`: the request is not scheduled. `noted`: before anything
+/// comes of it.
+pub fn take(known: &Known, request: &Request, noted: impl FnOnce(Ticket)) -> Option<Ticket> {
     let first = thread::hint(|| environment::thread_number().wrapping_mul(0x9e37_79b1) >> 8);
-    let ticket = prepare(client::current()?, known, request, first)?;
+    let ticket = prepare(client::current()?, known, request, first, noted)?;
     thread::set_hint(ticket.index() as u32);
     if ticket.has_started() {
         return Some(ticket);
@@ -55,7 +56,13 @@ pub fn take(known: &Known, request: &Request) -> Option<Ticket> {
 
 /// Takes a cell for the request, from `first` on. It has started if it may go at once;
 /// otherwise it has to be posted.
-pub fn prepare(client: Client, known: &Known, request: &Request, first: u32) -> Option<Ticket> {
+pub fn prepare(
+    client: Client,
+    known: &Known,
+    request: &Request,
+    first: u32,
+    noted: impl FnOnce(Ticket),
+) -> Option<Ticket> {
     let now_ns = clock::now_ns();
     let asked = judge(client, known, request, now_ns);
     let ticket = Ticket {
@@ -64,6 +71,7 @@ pub fn prepare(client: Client, known: &Known, request: &Request, first: u32) -> 
     };
     let cell = ticket.cell();
     cell.fill(&asked);
+    noted(ticket);
     if ticket.device().admits(asked.level, now_ns) {
         cell.set_started_ns(now_ns);
         cell.set(CellState::Started);
@@ -242,6 +250,11 @@ impl Ticket {
         }
     }
 
+    /// When it came: no other request of the cell's has the same.
+    pub fn asked_ns(&self) -> u64 {
+        self.cell().asked().asked_ns
+    }
+
     /// The device is done with it, although the program does not ask for its end yet.
     pub fn land(&self, result: i64) {
         let (cell, is_attentive) = (self.cell(), self.device().is_attentive());
@@ -252,6 +265,18 @@ impl Ticket {
         cell.set_end(clock::now_ns(), result);
         if cell.change(state, CellState::Landed) {
             self.client.memory.post(self.number, is_attentive);
+        }
+    }
+
+    /// Its thread will not come back to it. It came then, and may have ended all the same.
+    pub fn abandon(self, asked_ns: u64) {
+        let is_open = matches!(
+            self.cell().state(),
+            Some(CellState::Claimed | CellState::Posted | CellState::Granted | CellState::Started)
+        );
+        let is_his = client::of_request().is_some_and(|own| own.number == self.client.number);
+        if is_open && is_his && self.asked_ns() == asked_ns {
+            self.withdraw();
         }
     }
 

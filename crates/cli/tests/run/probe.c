@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -391,11 +392,57 @@ static void signals(void)
 	SHOW(wrong_ones);
 }
 
+static sigjmp_buf way_out;
+static volatile sig_atomic_t may_jump;
+
+static void jump(int signal)
+{
+	(void)signal;
+	if (may_jump) {
+		may_jump = 0;
+		siglongjmp(way_out, 1);
+	}
+}
+
+/* Calls that take too long are left by a jump, more often than there are places for requests. */
+static void jumped(void)
+{
+	struct sigaction action = { .sa_handler = jump };
+	struct itimerval never = { { 0, 0 }, { 0, 0 } };
+	int fd = open_file("jumped", O_RDWR | O_DIRECT), state = -1;
+	volatile int left = 0, wrong_ones = 0;
+
+	fill('j');
+	SHOW(pwrite(fd, page, PAGE, 0));
+	sigaction(SIGALRM, &action, NULL);
+	for (volatile int i = 0; left < 3000; i++) {
+		struct itimerval soon = { { 0, 0 }, { 0, 20 + i % 150 } };
+
+		if (sigsetjmp(way_out, 1)) {
+			left++;
+			continue;
+		}
+		may_jump = 1;
+		setitimer(ITIMER_REAL, &soon, NULL);
+		for (int again = 0; again < 8; again++)
+			wrong_ones += pread(fd, page, PAGE, 0) != PAGE;
+		may_jump = 0;
+		setitimer(ITIMER_REAL, &never, NULL);
+	}
+	SHOW(wrong_ones);
+	/* A thread that was left so can be cancelled as before. */
+	SHOW_RESULT(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state));
+	SHOW(state == PTHREAD_CANCEL_ENABLE);
+	for (int i = 0; i < 2000; i++)
+		wrong_ones += pread(fd, page, PAGE, 0) != PAGE;
+	SHOW(wrong_ones);
+}
+
 static const struct pattern patterns[] = {
 	{ "plain", plain },	    { "wrong", wrong },	      { "direct", direct }, { "large", large },
 	{ "append", append },	    { "descriptors", descriptors }, { "passed", passed },
 	{ "forked", forked },	    { "cloned", cloned },     { "threads", threads },
-	{ "cancelled", cancelled }, { "signals", signals },
+	{ "cancelled", cancelled }, { "signals", signals },   { "jumped", jumped },
 };
 
 int main(int count, char **arguments)

@@ -53,7 +53,10 @@ fn report_of_program(program: &Path, pattern: &str) -> serde_json::Value {
         assert_eq!(contents(without.path()), contents(with.path()), "{pattern}");
     }
     let report = report(&to);
-    assert_eq!(report["report"]["reclaimed"], 0, "{pattern}: {report}");
+    // A jump may come at any moment, also while a place is being taken or given back.
+    let reclaimed_max = if pattern == "jumped" { 8 } else { 0 };
+    let reclaimed = report["report"]["reclaimed"].as_u64().unwrap();
+    assert!(reclaimed <= reclaimed_max, "{pattern}: {report}");
     report
 }
 
@@ -98,6 +101,7 @@ mod calls {
         threads 128
         cancelled 20
         signals 300
+        jumped 2000
     }
 }
 
@@ -113,13 +117,13 @@ mod linux_aio {
         crowded 9
         forked 200
         parted 64
+        uncollected 96
     }
 
     /// The kernel refuses what has waited: the program learns of it as of a request
     /// that fails.
     #[test]
     fn refused() {
-        uncollected 96
         shows("refused", 60, "failed");
     }
 

@@ -11,5 +11,6 @@ pub mod pages;
 pub mod reading;
 mod real;
 mod residency;
+pub mod stack;
 pub mod uring;
 pub mod watch;

@@ -118,6 +118,10 @@ reals! {
     fn copy_file_range(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: c_uint) -> ssize_t;
     fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
     fn splice(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: c_uint) -> ssize_t;
+    fn longjmp(place: *mut c_void, value: c_int) -> !;
+    fn _longjmp(place: *mut c_void, value: c_int) -> !;
+    fn siglongjmp(place: *mut c_void, value: c_int) -> !;
+    fn __longjmp_chk(place: *mut c_void, value: c_int) -> !;
     fn clone(main: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent_number: *mut c_void, storage: *mut c_void, child_number: *mut c_void) -> c_int;
     fn _Fork() -> pid_t;
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;

@@ -12,15 +12,18 @@ pub use super::pieces::read_in_pieces;
 use crate::ahead;
 use crate::client;
 use crate::descriptor::{self, Known};
-use crate::sys::{file, pages, residency};
+use crate::sys::{file, pages, residency, stack};
 use crate::thread;
 use crate::ticket::{self, Request};
+use crate::unfinished;
 use iolane_protocol::Call;
 
 /// What a scan reads at once: as much as volumes with a limit of requests take as one, and
 /// little enough that whoever comes meanwhile does not wait for long.
 const AHEAD_BYTES: usize = 256 << 10;
 const CANCEL_DISABLE: c_int = 1;
+/// No state of cancelling: nothing has changed it yet.
+const UNKNOWN: c_int = -1;
 
 unsafe extern "C-unwind" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
@@ -243,23 +246,28 @@ pub fn request(kind: u8, descriptor: c_int, offset: Option<i64>, length: usize) 
 /// Waits for leave, lets the call be done, and gives the place back. A call gives -1 and
 /// `errno`, or minus an error's number. No
 /// cancellation comes between: a place that was lost would stay taken. One that is
-/// pending comes before, as it would in the call itself.
+/// pending comes before, as it would in the call itself. A signal's handler may jump out of it
+/// ([`unfinished`]).
 pub fn scheduled(
     call: Call,
     known: &Known,
     request: &Request,
     do_it: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    let mut old: c_int = 0;
-    // SAFETY: `old` lives as long as the call. Nothing here has a destructor that
-    // unwinding would miss.
-    unsafe {
+    let mut old: c_int = UNKNOWN;
+    let frame = (&raw mut old).expose_provenance();
+    unfinished::abandon_before(frame, stack::is_another);
+    // SAFETY: `old` lives as long as the call, and nobody else changes it. Nothing here has a
+    // destructor that unwinding would miss.
+    let place = unsafe {
         pthread_testcancel();
-        pthread_setcancelstate(CANCEL_DISABLE, &mut old);
-    }
-    let ticket = ticket::take(known, request);
+        let place = unfinished::enter(frame);
+        pthread_setcancelstate(CANCEL_DISABLE, &raw mut old);
+        place
+    };
+    let ticket = ticket::take(known, request, |ticket| unfinished::note(place, ticket));
     let result = do_it();
-    if let Some(ticket) = ticket {
+    if let Some(ticket) = ticket.filter(|_| unfinished::is_open(place, frame)) {
         ticket.count(call);
         let result = match result {
             // SAFETY: the calling thread's own.
@@ -270,5 +278,24 @@ pub fn scheduled(
     }
     // SAFETY: as above.
     unsafe { pthread_setcancelstate(old, ptr::null_mut()) };
+    // After that: a jump that comes between does so again.
+    unfinished::leave(place, frame);
     result
+}
+
+/// A signal's handler may jump out of a call in the middle of [`scheduled`]: the thread can be
+/// cancelled again as it could before.
+pub fn jumps() {
+    let Some(frame) = unfinished::take_cancel_state() else {
+        return;
+    };
+    let old: *const c_int = ptr::with_exposed_provenance(frame);
+    // SAFETY: the call has not come back, and the jump has not begun: its frame is there. Volatile,
+    // as the call was interrupted somewhere. What the function gave it takes.
+    unsafe {
+        let old = old.read_volatile();
+        if old != UNKNOWN {
+            pthread_setcancelstate(old, ptr::null_mut());
+        }
+    }
 }
