@@ -13,6 +13,9 @@ use crate::{ahead, asynchronous};
 /// replaces the page by zeros there (`MADV_WIPEONFORK`).
 #[repr(C)]
 pub struct OwnPage {
+    /// Whose it is: a child of vfork has its parent's memory. 0 in a child of fork that has not
+    /// come yet.
+    process: AtomicU32,
     /// [`STRANGER`], [`COMING`], [`REFUSED`], or [`WELCOME`] plus the client's number.
     standing: AtomicU32,
     /// Rules that match the command line.
@@ -55,6 +58,8 @@ pub fn begin() {
     let Some(page) = page::wiped_on_fork() else {
         return;
     };
+    page.process
+        .store(environment::process_number(), Ordering::Relaxed);
     let is_first = ADDRESS.set(address).is_ok() && PAGE.set(page).is_ok();
     IS_ON.store(is_first, Ordering::Release);
 }
@@ -95,6 +100,17 @@ pub fn of_request() -> Option<Client> {
     })
 }
 
+/// Whether the calling process has the memory of another one, which goes on with it as it is: a
+/// child of vfork(2), until it executes its program.
+pub fn is_guest() -> bool {
+    is_on() && PAGE.get().is_some_and(|page| is_guest_of(page))
+}
+
+fn is_guest_of(page: &OwnPage) -> bool {
+    let owner = page.process.load(Ordering::Relaxed);
+    owner != 0 && owner != environment::process_number()
+}
+
 /// Whether the thread runs that submits asynchronous requests.
 pub fn has_submitter() -> bool {
     PAGE.get()
@@ -126,6 +142,12 @@ pub fn start_reader(start: impl FnOnce() -> bool) {
 
 /// Goes to the broker. One thread does; others go unscheduled meanwhile.
 fn come(page: &OwnPage) -> Option<u32> {
+    if is_guest_of(page) {
+        // It would come in its parent's name, and the name would go with it.
+        return None;
+    }
+    page.process
+        .store(environment::process_number(), Ordering::Relaxed);
     page.standing
         .compare_exchange(STRANGER, COMING, Ordering::AcqRel, Ordering::Acquire)
         .ok()?;

@@ -438,11 +438,37 @@ static void jumped(void)
 	SHOW(wrong_ones);
 }
 
+/* What a child may do that has its parent's memory until it executes its program. */
+static void vforked(void)
+{
+	int fd = open_file("vforked", O_RDWR | O_DIRECT), status;
+
+	for (int i = 0; i < 10; i++) {
+		pid_t child = vfork();
+
+		if (child == 0) {
+			if (pwrite(fd, page, PAGE, i * PAGE) != PAGE || fdatasync(fd))
+				_exit(1);
+			close(fd);
+			close_range(3, ~0U, 0);
+			execl("/bin/true", "true", (char *)NULL);
+			_exit(2);
+		}
+		if (child < 0 || waitpid(child, &status, 0) != child)
+			die("vfork");
+		SHOW(status);
+		SHOW(pwrite(fd, page, PAGE, (10 + i) * PAGE));
+		SHOW(fdatasync(fd));
+	}
+	SHOW(holds(fd, 19));
+}
+
 static const struct pattern patterns[] = {
 	{ "plain", plain },	    { "wrong", wrong },	      { "direct", direct }, { "large", large },
 	{ "append", append },	    { "descriptors", descriptors }, { "passed", passed },
 	{ "forked", forked },	    { "cloned", cloned },     { "threads", threads },
 	{ "cancelled", cancelled }, { "signals", signals },   { "jumped", jumped },
+	{ "vforked", vforked },
 };
 
 int main(int count, char **arguments)

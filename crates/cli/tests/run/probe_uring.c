@@ -419,10 +419,34 @@ static void forked(void)
 	io_uring_queue_exit(&ring);
 }
 
+/* A child closes what it has, in its parent's memory, and the parent goes on. */
+static void vforked(void)
+{
+	int fd = open_file("vforked", O_RDWR | O_DIRECT), status;
+	struct io_uring ring;
+	pid_t child;
+
+	make(&ring, 0);
+	SHOW_RESULT(write_and_read(&ring, fd, 0));
+	child = vfork();
+	if (child == 0) {
+		close(fd);
+		close_range(3, ~0U, 0);
+		execl("/bin/true", "true", (char *)NULL);
+		_exit(2);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		die("vfork");
+	SHOW_RESULT(status);
+	SHOW_RESULT(write_and_read(&ring, fd, PAGES));
+	io_uring_queue_exit(&ring);
+}
+
 static const struct pattern patterns[] = {
 	{ "transfers", transfers }, { "threads", threads }, { "mistaken", mistaken },
 	{ "ordered", ordered }, { "registered", registered }, { "waits", waits },
-	{ "closed", closed }, { "forked", forked }, { "possible", possible },
+	{ "closed", closed }, { "forked", forked }, { "vforked", vforked },
+	{ "possible", possible },
 };
 
 int main(int count, char **arguments)

@@ -102,6 +102,7 @@ mod calls {
         cancelled 20
         signals 300
         jumped 2000
+        vforked 20
     }
 }
 
@@ -208,6 +209,7 @@ mod io_uring {
         waits 512
         closed 190
         forked 1350
+        vforked 900
     }
 }
 

@@ -6,6 +6,7 @@ use libc::mode_t;
 
 use crate::ahead;
 use crate::asynchronous;
+use crate::client;
 use crate::descriptor;
 use crate::rings;
 use crate::sys::real;
@@ -26,8 +27,12 @@ fn duplicate(from: c_int, made: c_int) -> c_int {
 }
 
 /// A descriptor is about to be closed. Before: then another thread may be given the
-/// number. What was asked of it goes first.
+/// number. What was asked of it goes first. A child of vfork closes descriptors of its own, and
+/// its parent's, of which the memory tells, stay open.
 fn retire(descriptor: c_int) {
+    if client::is_guest() {
+        return descriptor::forget(descriptor);
+    }
     if let Ok(number) = c_uint::try_from(descriptor) {
         rings::retire(number, number);
     }
@@ -38,6 +43,9 @@ fn retire(descriptor: c_int) {
 
 /// The same for a range, both ends included.
 fn retire_range(first: c_uint, last: c_uint) {
+    if client::is_guest() {
+        return descriptor::forget_range(first, last);
+    }
     rings::retire(first, last);
     ahead::forget_range(first, last);
     asynchronous::flush(|_, of| (first..=last).contains(&(of as c_uint)));
