@@ -111,6 +111,18 @@ fn is_guest_of(page: &OwnPage) -> bool {
     owner != 0 && owner != environment::process_number()
 }
 
+/// The process confines itself to system calls of its choice (seccomp(2)), by this one. The library
+/// makes none of its own after it, as the first that is not among them may be the process's last.
+pub fn retreat_after<T>(confine: impl FnOnce() -> T, is_done: impl FnOnce(&T) -> bool) -> T {
+    // Before: even that asks the kernel.
+    let is_guest = is_guest();
+    let result = confine();
+    if is_done(&result) && !is_guest {
+        IS_ON.store(false, Ordering::Release);
+    }
+    result
+}
+
 /// Whether the thread runs that submits asynchronous requests.
 pub fn has_submitter() -> bool {
     PAGE.get()

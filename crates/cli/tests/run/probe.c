@@ -6,10 +6,13 @@
  *   probe PATTERN DIRECTORY
  */
 #define _GNU_SOURCE
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -463,12 +466,31 @@ static void vforked(void)
 	SHOW(holds(fd, 19));
 }
 
+/* A process that may only read, write and end, from then on. */
+static void confined(void)
+{
+	int fd = open_file("confined", O_RDWR), status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
+			syscall(SYS_exit, 1);
+		if (write(fd, page, PAGE) != PAGE || read(fd, page, PAGE) != 0)
+			syscall(SYS_exit, 2);
+		syscall(SYS_exit, 0);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		die("fork");
+	SHOW(status);
+	SHOW(holds(fd, 0));
+}
+
 static const struct pattern patterns[] = {
 	{ "plain", plain },	    { "wrong", wrong },	      { "direct", direct }, { "large", large },
 	{ "append", append },	    { "descriptors", descriptors }, { "passed", passed },
 	{ "forked", forked },	    { "cloned", cloned },     { "threads", threads },
 	{ "cancelled", cancelled }, { "signals", signals },   { "jumped", jumped },
-	{ "vforked", vforked },
+	{ "vforked", vforked },	    { "confined", confined },
 };
 
 int main(int count, char **arguments)

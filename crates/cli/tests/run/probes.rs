@@ -103,6 +103,7 @@ mod calls {
         signals 300
         jumped 2000
         vforked 20
+        confined 0
     }
 }
 

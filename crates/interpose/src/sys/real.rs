@@ -118,6 +118,7 @@ reals! {
     fn copy_file_range(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: c_uint) -> ssize_t;
     fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
     fn splice(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: c_uint) -> ssize_t;
+    fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int;
     fn longjmp(place: *mut c_void, value: c_int) -> !;
     fn _longjmp(place: *mut c_void, value: c_int) -> !;
     fn siglongjmp(place: *mut c_void, value: c_int) -> !;

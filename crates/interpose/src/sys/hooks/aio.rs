@@ -9,7 +9,7 @@ use iolane_protocol::sys::clock;
 use iolane_protocol::sys::raw::syscall6;
 
 use super::lock;
-use super::process::goes_past_hooks;
+use super::process::{confines, goes_past_hooks};
 use crate::ahead;
 use crate::asynchronous;
 use crate::client;
@@ -283,7 +283,11 @@ pub unsafe extern "C-unwind" fn syscall(
                 if goes_past_hooks(number) {
                     ahead::give_up();
                 }
-                return real::syscall(number, a, b, c, d, e, f);
+                let do_it = || real::syscall(number, a, b, c, d, e, f);
+                if confines(number, a) {
+                    return client::retreat_after(do_it, |&result| result >= 0);
+                }
+                return do_it();
             }
         }
     };

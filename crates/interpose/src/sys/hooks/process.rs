@@ -1,11 +1,12 @@
 //! What shares this process's descriptors with another one: after that, nothing is read ahead
-//! of them, as another could write without being seen.
+//! of them, as another could write without being seen. And what confines the process.
 
 use std::ffi::{c_int, c_uint, c_void};
 
 use libc::{mmsghdr, msghdr, pid_t, ssize_t};
 
 use crate::ahead;
+use crate::client;
 use crate::sys::real;
 
 /// clone(2). The arguments that a call does not have are whatever lies in their places, as in
@@ -115,6 +116,36 @@ pub unsafe extern "C-unwind" fn sendmmsg(
         }
         real::sendmmsg(fd, messages, count, flags)
     }
+}
+
+/// Modes of seccomp(2): `SECCOMP_SET_MODE_STRICT`, `SECCOMP_SET_MODE_FILTER`.
+const SECCOMP_SET_MODES: [usize; 2] = [0, 1];
+
+/// Whether a system call confines the process to some of them.
+pub(super) fn confines(number: libc::c_long, first: usize) -> bool {
+    number == libc::SYS_seccomp && SECCOMP_SET_MODES.contains(&first)
+        || number == libc::SYS_prctl && first == libc::PR_SET_SECCOMP as usize
+}
+
+/// prctl(2)
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn prctl(
+    option: c_int,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+) -> c_int {
+    // SAFETY: the caller's promise. Arguments that are none are whatever lies in their places,
+    // as in the C library.
+    let do_it = || unsafe { real::prctl(option, a, b, c, d) };
+    if option == libc::PR_SET_SECCOMP {
+        return client::retreat_after(do_it, |&result| result >= 0);
+    }
+    do_it()
 }
 
 /// Whether a system call by number could change a file unseen, or hand it to somebody.
