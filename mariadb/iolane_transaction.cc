@@ -241,6 +241,9 @@ int Session::commit(bool all)
 	if (is_ordered_) {
 		code = ordered_code_;
 		is_ordered_ = false;
+		/* The server's other log, tc.log, makes it commit nothing when it starts again. */
+		if (!code && !opt_bin_log && durability() != IOLANE_LAZY)
+			code = iolane_store_sync(store);
 	} else if (!xid_.empty()) {
 		code = iolane_store_commit_prepared(store, xid_.data(), xid_.size(), durability());
 	} else if (transaction_) {
