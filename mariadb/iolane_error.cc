@@ -15,8 +15,16 @@ int error_of(int code, THD *thd)
 	case IOLANE_STORE_ERROR_DEADLOCK:
 	case IOLANE_STORE_ERROR_CONFLICT:
 	case IOLANE_STORE_ERROR_ENDED:
-		if (thd)
-			thd->mark_transaction_to_rollback(true);
+		if (!thd)
+			return HA_ERR_LOCK_DEADLOCK;
+		thd->mark_transaction_to_rollback(true);
+		/*
+		 * Of a statement that is killed now, the server would say no more than that, and the
+		 * client would go on with what is left of the transaction: nothing. The first error
+		 * that is told counts.
+		 */
+		if (!thd->is_error())
+			my_error(ER_LOCK_DEADLOCK, MYF(0));
 		return HA_ERR_LOCK_DEADLOCK;
 	case IOLANE_STORE_ERROR_LOCK_TIMEOUT:
 	case IOLANE_STORE_ERROR_LOCKED:
