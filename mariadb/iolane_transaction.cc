@@ -241,8 +241,11 @@ int Session::commit(bool all)
 	if (is_ordered_) {
 		code = ordered_code_;
 		is_ordered_ = false;
-		/* The server's other log, tc.log, makes it commit nothing when it starts again. */
-		if (!code && !opt_bin_log && durability() != IOLANE_LAZY)
+		/*
+		 * When the server starts after a crash, the binary log tells it what to commit, but only
+		 * by its own numbers of transactions, and tc.log does not.
+		 */
+		if (!code && !(opt_bin_log && has_servers_xid_) && durability() != IOLANE_LAZY)
 			code = iolane_store_sync(store);
 	} else if (!xid_.empty()) {
 		code = iolane_store_commit_prepared(store, xid_.data(), xid_.size(), durability());
@@ -304,6 +307,7 @@ int Session::prepare(bool all)
 		return error_of(code, thd_);
 	thd_get_xid(thd_, (MYSQL_XID *) &xid);
 	xid_ = name_of(&xid);
+	has_servers_xid_ = xid.get_my_xid() != 0;
 	iolane_transaction *transaction = transaction_;
 
 	transaction_ = nullptr;

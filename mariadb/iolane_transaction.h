@@ -102,6 +102,7 @@ private:
 	const uint64_t owner_;
 	/* Of a prepared one. */
 	std::string xid_;
+	bool has_servers_xid_ = false;
 	bool is_ordered_ = false;
 	int ordered_code_ = 0;
 };
