@@ -53,14 +53,10 @@ struct State {
 }
 
 impl State {
-    /// Takes out all that are open and may be closed, to be closed once nobody
-    /// waits for this.
-    fn close_all(&mut self, kept: u32) -> Vec<Opened> {
+    /// Which of them stay open in any case: `kept`, and one that is being dropped.
+    fn stays(&self, kept: u32) -> impl Fn(u32) -> bool + use<> {
         let dropping = self.dropping;
-        let closed = self
-            .open
-            .extract_if(|&it, _| it != kept && Some(it) != dropping);
-        closed.map(|(_, open)| open).collect()
+        move |space| space == kept || Some(space) == dropping
     }
 }
 
@@ -211,7 +207,8 @@ impl OpenFiles {
             Err(error) if is_out_of_descriptors(&error) => {
                 // Others have the rest of them.
                 let mut state = self.state.write();
-                let closed = state.close_all(self.kept);
+                let stays = state.stays(self.kept);
+                let closed: Vec<_> = state.open.extract_if(|&it, _| !stays(it)).collect();
                 drop(state);
                 drop(closed);
                 Ok(self.engine.open(path, &options)?)
@@ -234,9 +231,9 @@ impl OpenFiles {
         let file = state.open.entry(space).or_insert(opened).file.clone();
         let mut closed = Vec::new();
         while state.open.len() > self.open_max.max(2) {
+            let stays = state.stays(self.kept);
             let others = state.open.iter();
-            let stays = [Some(space), Some(self.kept), state.dropping];
-            let others = others.filter(|&(&it, _)| !stays.contains(&Some(it)));
+            let others = others.filter(|&(&it, _)| it != space && !stays(it));
             let oldest = others.min_by_key(|(_, open)| open.used.load(Ordering::Relaxed));
             let Some((&oldest, _)) = oldest else { break };
             closed.extend(state.open.remove(&oldest));
