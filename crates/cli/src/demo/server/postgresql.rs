@@ -159,11 +159,11 @@ impl Database for PostgreSql {
         words
     }
 
-    /// The "fast" way of pg_ctl(1): SIGTERM waits for all clients.
     fn scaled_down(&self) -> &'static str {
         "It has 16 MiB of shared buffers, and no more of the page cache than these"
     }
 
+    /// The "fast" way of pg_ctl(1): SIGTERM waits for all clients.
     fn end_signal(&self) -> i32 {
         SIGINT
     }
