@@ -1,20 +1,25 @@
 # InnoDB and the engine of this repository in turn, on one server with the same memory: what scripts that measure them share.
 # Sourced, with `set -euo pipefail`, beside common.sh, limit.sh and engine.sh, after HERE is set.
 #
-# Data are FACTOR times the pool, POOL_MIB. With VOLUME=3000, data lie on a volume of so many reads, and as many writes, a
-# second (a loop device with direct I/O under the kernel's throttle; root); otherwise on the disk of DIRECTORY. With KEEP, a
-# folder, what was loaded there is kept and used again: a long measurement can be made in parts.
+# Data are FACTOR times the pool, POOL_MIB, and are loaded on the disk of DIRECTORY. They are measured there, or as a copy on a
+# volume (root). VOLUME=3000 is one of so many reads, and as many writes, a second: a loop device with direct I/O under the
+# kernel's throttle. VOLUME=cloud-1ms is a modelled one, by a name of `iolane disk list`; IOLANE is the program that serves it.
+# With KEEP, a folder, what was loaded there is kept and used again: a long measurement can be made in parts.
 
 readonly DIRECTORY=${DIRECTORY:-/var/tmp} KEEP=${KEEP:-} POOL_MIB=${POOL_MIB:-64} FACTOR=${FACTOR:-4} VOLUME=${VOLUME:-0}
+readonly IOLANE=${IOLANE:-"$HERE/../target/release/iolane"}
 # What a row of sysbench takes in InnoDB, with its secondary index.
 readonly ROW_BYTES=250 TABLES=4
 ROWS_IN_ALL=$(awk -v pool="$POOL_MIB" -v factor="$FACTOR" -v row="$ROW_BYTES" 'BEGIN { print int(pool * 1048576 * factor / row) }')
 readonly ROWS_IN_ALL
-device='' group=''
+group=''
+# shellcheck source=scripts/lib/modelled.sh
+. "$HERE/lib/modelled.sh"
 
 # open_bench NAME: sets $folder.
 open_bench() {
     [ "$VOLUME" = 0 ] || needs_root
+    ! is_modelled || needs_iolane
     if [ -n "$KEEP" ]; then
         mkdir -p "$KEEP"
         folder=$KEEP
@@ -31,20 +36,21 @@ open_bench() {
 
 clean_up() {
     stop_server
-    ! mountpoint -q "$folder/mounted" || umount "$folder/mounted" || true
-    [ -z "$device" ] || losetup --detach "$device" || true
+    end_volume
     [ -z "$group" ] || rmdir "$group" || true
     [ -n "$KEEP" ] || rm -rf "$folder"
 }
 
-# The volume holds both engines' data and logs.
-make_volume() {
-    mkdir -p "$folder/mounted"
-    [ "$VOLUME" != 0 ] || return 0
-    [ -e "$folder/disk" ] || dd if=/dev/zero of="$folder/disk" bs=1M count=$((1024 + POOL_MIB * 16)) conv=fsync status=none
-    device=$(losetup --find --show --direct-io=on "$folder/disk")
-    [ -e "$folder/loaded" ] || make_file_system "$device"
-    mount "$device" "$folder/mounted"
+# is_modelled: whether VOLUME is the name of a model.
+is_modelled() { [[ $VOLUME = *[!0-9]* ]]; }
+
+# make_limited_volume: it holds both engines' data and logs.
+make_limited_volume() {
+    dd if=/dev/zero of="$folder/image" bs=1M count=$((1024 + POOL_MIB * 16)) conv=fsync status=none
+    device=$(losetup --find --show --direct-io=on "$folder/image")
+    fill_volume
+    make_group bench
+    limit "$device" "riops=$VOLUME" "wiops=$VOLUME"
 }
 
 # start_server ENGINE: all memory to the one that is measured.
@@ -53,7 +59,7 @@ start_server() {
     if [ "$1" = InnoDB ]; then iolane=16; else innodb=16; fi
     (
         [ -z "$group" ] || echo "$BASHPID" >"$group/cgroup.procs"
-        exec mariadbd "${engine_options[@]}" --datadir="$folder/mounted/data" --socket="$folder/socket" --skip-networking \
+        exec mariadbd "${engine_options[@]}" --datadir="$data" --socket="$folder/socket" --skip-networking \
             --skip-log-bin --performance-schema=OFF --max-connections=200 \
             --innodb-buffer-pool-size="${innodb}M" --innodb-log-file-size=256M --innodb-flush-method=O_DIRECT \
             --innodb-flush-log-at-trx-commit=1 --innodb-flush-neighbors=0 --innodb-io-capacity=10000 \
@@ -64,12 +70,13 @@ start_server() {
 }
 
 # load_engines LOADER: a database sbtest_ENGINE for each engine, into which the function LOADER brings the tables of its
-# argument; then the limit of the volume. Nothing is loaded again.
+# argument; then the volume. Nothing is loaded again.
 load_engines() {
     local loader=$1 engine
-    make_volume
+    data=$folder/data
     if [ ! -e "$folder/loaded" ]; then
-        install_engine_database "$folder/mounted/data"
+        rm -rf "$data"
+        install_engine_database "$data"
         for engine in $(printf '%s\n' InnoDB "$ENGINE" | sort -u); do
             start_server "$engine"
             client --execute "CREATE DATABASE sbtest_${engine,,}"
@@ -78,9 +85,11 @@ load_engines() {
         done
         touch "$folder/loaded"
     fi
-    [ "$VOLUME" != 0 ] || return 0
-    make_group bench
-    limit "$device" "riops=$VOLUME" "wiops=$VOLUME"
+    if is_modelled; then
+        make_volume "$VOLUME"
+    elif [ "$VOLUME" != 0 ]; then
+        make_limited_volume
+    fi
 }
 
 # bench ENGINE WORKLOAD ARGUMENT...

@@ -7,7 +7,7 @@ device='' disk=''
 make_volume() {
     data=$folder/data
     [ "$1" != here ] || return 0
-    mkdir -p "$folder/disk" "$folder/mounted"
+    mkdir -p "$folder/disk"
     "$IOLANE" disk serve --model "$1" --size 4g --backing "$folder/image" --mount "$folder/disk" >"$folder/disk.log" 2>&1 &
     disk=$!
     local tries=0
@@ -19,6 +19,12 @@ make_volume() {
     done
     device=$(losetup --direct-io=on --sector-size 512 --find --show "$folder/disk/disk")
     echo 0 >"/sys/block/${device##*/}/queue/rotational"
+    fill_volume
+}
+
+# fill_volume: a file system on $device, with a copy of $folder/data, of which $data is the place.
+fill_volume() {
+    mkdir -p "$folder/mounted"
     make_file_system "$device" -m 0
     mount -o noatime "$device" "$folder/mounted"
     cp -r "$folder/data" "$folder/mounted/data"
