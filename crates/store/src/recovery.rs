@@ -14,7 +14,7 @@ use crate::log::{LogError, LogScan};
 use crate::page::{Op, header};
 use crate::policy::Role;
 use crate::space::layout::{HEADER_PAGE, at};
-use crate::stream::{BEGIN_EXTENTS, Offered, PageStream, ReadAhead};
+use crate::stream::{BEGIN_EXTENTS, Offered, PageStream, ReadAhead, role_of};
 use std::collections::{BTreeSet, HashSet};
 
 /// Records are taken together up to so many bytes.
@@ -199,7 +199,7 @@ impl Core {
             if let Some(pages) = grown_to(id, changes) {
                 // Before the header can be written: a crash may have taken the
                 // length, and recovery may be cut short too.
-                self.extend(file.path(), pages)?;
+                self.extend(file.path(), pages, role_of(Role::Space))?;
             }
             ahead.came_to(id);
             if self.redo_page(record, id, changes)? {

@@ -12,7 +12,7 @@ use crate::ids::{Lsn, PageId, SegmentId};
 use crate::page::header;
 use crate::policy::Role;
 use crate::space::Space;
-use crate::stream::role_of;
+use crate::stream::role_of_load;
 use iolane::{Arena, Buffer, File, Level, Pending};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use std::sync::Arc;
 const TAKEN_MIN: usize = 4;
 /// ... and at most at once: an extent, which one request writes ...
 const TAKEN_MAX: usize = 64;
-/// ... but a backup less: who waits for a page waits behind it, for 2 ms on a
+/// ... but in the background less: who waits for a page waits behind it, for 2 ms on a
 /// disk of 128 MiB/s.
-const BACKUP_BYTES_MAX: usize = 256 << 10;
+const BEHIND_BYTES_MAX: usize = 256 << 10;
 /// Runs on their way to the disk while the next is filled: what keeps it busy
 /// is a few large writes.
 const FLYING_MAX: usize = 3;
@@ -88,9 +88,9 @@ impl<'a> UnloggedPages<'a> {
     ) -> Result<UnloggedPages<'a>, PagesError> {
         let space = core.space(segment.space)?;
         let files = &core.pool.files;
-        let role = role_of(Role::Preflush);
+        let role = role_of_load(Role::Preflush);
         let run_max = match role {
-            Role::Backup => BACKUP_BYTES_MAX / core.pool.page_bytes(),
+            Role::Backup | Role::Bulk => BEHIND_BYTES_MAX / core.pool.page_bytes(),
             _ => TAKEN_MAX,
         };
         let file = files.for_role(segment.space, role)?;
@@ -280,7 +280,7 @@ impl NewPages for UnloggedPages<'_> {
             self.land()?;
         }
         // Whoever loads waits for it.
-        let level = self.core.pool.files.policy.level(role_of(Role::Read));
+        let level = self.core.pool.files.policy.level(role_of_load(Role::Read));
         let synced = self.file.sync_data(level);
         synced.map_err(|error| failed(self.core, &error))?;
         self.give_back()

@@ -194,6 +194,33 @@ fn a_backup_writes_in_the_background() {
     assert!(syncs <= 16, "{syncs}");
 }
 
+/// A load in bulk stands back like what it reads: with its pages, which go in short
+/// writes, with the growth of its file and with its syncs.
+#[test]
+fn a_load_in_bulk_writes_in_the_background() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut options = StoreOptions::default();
+    options.pages.pool_bytes = 2 << 20;
+    let store = Store::create(directory.path().join("store"), &options).unwrap();
+    let mut transaction = store.begin_bulk();
+    let mut load = transaction.load(&schema()).unwrap();
+    let before = store.ledger();
+    for id in 0..ROWS {
+        load.push(&transaction, row(id, 1)).unwrap();
+    }
+    load.finish(&transaction).unwrap();
+    let did = store.ledger().since(&before);
+    drop(load);
+    transaction.commit().unwrap();
+    let bulk = did.role(Role::Bulk);
+    let written = &bulk.levels[Level::Background.index()].write;
+    assert!(written.bytes >= 1000 * ROWS as u64);
+    assert!(written.bytes <= written.requests * (256 << 10));
+    assert!(did.role(Role::Preflush).total().write.bytes <= 1 << 20);
+    let growth = did.role(Role::Space);
+    assert!(growth.levels[Level::Background.index()].sync.requests > 0);
+}
+
 /// What reading all of the table did.
 fn ledger_of_all(store: &Store, transaction: &mut Transaction<'_>) -> Ledger {
     let before = store.ledger();

@@ -10,7 +10,7 @@ use crate::ledger::{FileClass, tag};
 use crate::page::Op;
 use crate::page::header::PageKind;
 use crate::policy::Role;
-use crate::stream::role_of;
+use crate::stream::{role_of, role_of_load};
 use iolane::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Core {
         count: u32,
     ) -> Result<Vec<u32>, PagesError> {
         let wanted = |size| share_of(size, GROW_SHARE);
-        self.take_pages_growing(space, segment, count, wanted)
+        self.take_pages_growing(space, segment, count, role_of(Role::Space), wanted)
     }
 
     /// The same for a load, which will take many more: so many, about, if that
@@ -82,7 +82,7 @@ impl Core {
                     .max(share_of(size, GROW_SHARE))
             }
         };
-        self.take_pages_growing(space, segment, count, wanted)
+        self.take_pages_growing(space, segment, count, role_of_load(Role::Space), wanted)
     }
 
     fn take_pages_growing(
@@ -90,6 +90,7 @@ impl Core {
         space: &Arc<Space>,
         segment: u32,
         count: u32,
+        role: Role,
         wanted: impl Fn(u32) -> u32,
     ) -> Result<Vec<u32>, PagesError> {
         if !space.map.lock().has_segment(segment) {
@@ -107,7 +108,7 @@ impl Core {
             match taken {
                 Some(page) => pages.push(page),
                 None => {
-                    if let Err(error) = self.grow_by(space, size, wanted(size)) {
+                    if let Err(error) = self.grow_by(space, size, wanted(size), role) {
                         let mut map = space.map.lock();
                         for page in pages {
                             map.give(Some(segment), page);
@@ -122,10 +123,21 @@ impl Core {
 
     /// Makes a file longer, unless it is longer than `size` pages already.
     pub(crate) fn grow(&self, space: &Arc<Space>, size: u32) -> Result<(), PagesError> {
-        self.grow_by(space, size, share_of(size, GROW_SHARE))
+        self.grow_by(
+            space,
+            size,
+            share_of(size, GROW_SHARE),
+            role_of(Role::Space),
+        )
     }
 
-    fn grow_by(&self, space: &Arc<Space>, size: u32, wanted: u32) -> Result<(), PagesError> {
+    fn grow_by(
+        &self,
+        space: &Arc<Space>,
+        size: u32,
+        wanted: u32,
+        role: Role,
+    ) -> Result<(), PagesError> {
         let _one_at_a_time = space.growth.lock();
         if space.map.lock().size_pages() > size {
             return Ok(());
@@ -141,13 +153,13 @@ impl Core {
                 .saturating_add(wanted)
                 .min(PAGES_MAX),
         };
-        if let Err(first) = self.extend(&space.path, target) {
+        if let Err(first) = self.extend(&space.path, target, role) {
             self.fail_if_unsynced(&first)?;
             if target == least {
                 return Err(self.no_room(space, &first.to_string()));
             }
             target = least;
-            if let Err(second) = self.extend(&space.path, target) {
+            if let Err(second) = self.extend(&space.path, target, role) {
                 self.fail_if_unsynced(&second)?;
                 return Err(self.no_room(space, &first.to_string()));
             }
@@ -174,13 +186,13 @@ impl Core {
 
     /// Allocates a file's blocks up to `pages`, and makes its length durable: a
     /// header that says so may reach its place at any time afterwards.
-    pub(crate) fn extend(&self, path: &Path, pages: u32) -> Result<(), StoreError> {
+    pub(crate) fn extend(&self, path: &Path, pages: u32, role: Role) -> Result<(), StoreError> {
         let bytes = u64::from(pages) * self.pool.page_bytes() as u64;
         let mut options = OpenOptions::new();
         options.read(true).write(true).size(bytes);
         let file = self.engine.open(path, &options)?;
         let file = file.tagged(tag(Role::Space, FileClass::Data));
-        let level = self.pool.files.policy.level(role_of(Role::Space));
+        let level = self.pool.files.policy.level(role);
         Ok(file.sync(level)?)
     }
 

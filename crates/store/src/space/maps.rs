@@ -19,8 +19,9 @@ use crate::core::Core;
 use crate::error::StoreError;
 use crate::files::Damage;
 use crate::ids::{EXTENT_PAGES, PageId};
+use crate::policy::Role;
 use crate::pool::SharedPage;
-use crate::stream::{BEGIN_EXTENTS, PageStream, ReadAhead, acting};
+use crate::stream::{BEGIN_EXTENTS, PageStream, ReadAhead, acting, role_of};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -283,7 +284,7 @@ impl Core {
         let is_short = file.size().map(|now| now < bytes);
         if is_short.map_err(|source| StoreError::system(&known.path, source))? {
             // It may have been longer than a crash left it.
-            self.extend(&known.path, size)?;
+            self.extend(&known.path, size, role_of(Role::Space))?;
         }
         pins.keep();
         let space = Space::new(id, Arc::clone(&known.name), Arc::clone(&known.path), map);

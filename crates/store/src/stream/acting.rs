@@ -151,6 +151,15 @@ pub(crate) fn role_of(role: Role) -> Role {
     }
 }
 
+/// The same for a load. Nothing leads to its file before it is through, so nobody else
+/// waits for it, and if it is done in bulk, all of it may wait.
+pub(crate) fn role_of_load(role: Role) -> Role {
+    match acting() {
+        Role::Bulk => Role::Bulk,
+        _ => role_of(role),
+    }
+}
+
 impl Drop for Acting {
     fn drop(&mut self) {
         let (role, hurry) = (self.before.0, self.before.1.take());

@@ -48,7 +48,8 @@ mod share;
 mod trails;
 
 pub(crate) use acting::{
-    Acting, Hurry, acting, acting_as, acting_until, in_range, role_of, waiting_level, when_hurried,
+    Acting, Hurry, acting, acting_as, acting_until, in_range, role_of, role_of_load, waiting_level,
+    when_hurried,
 };
 pub(crate) use entries::{Entry, EntryRows};
 pub(crate) use guess::Guesses;
