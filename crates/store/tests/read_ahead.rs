@@ -99,6 +99,35 @@ fn a_scan_reads_each_page_once_and_ahead() {
     }
 }
 
+/// Where a range is short, somebody waits for the whole of it. A scan pays with its
+/// throughput for a page that it waits for.
+#[test]
+fn what_a_short_range_waits_for_is_as_urgent_as_a_row() {
+    let rows = 20_000;
+    let rig = Rig::slow(256, 500).filled(rows, false);
+    let (store, device) = rig.open(IoPolicy::AGGRESSIVE);
+    let waited = |level: Level| {
+        let statistics = device.statistics();
+        statistics.levels[level.index()].read.requests
+    };
+    let before = [Level::Foreground, Level::Normal].map(waited);
+    for from in (0..rows).step_by(1000) {
+        let mut transaction = store.begin();
+        let bounds = [Value::from(from)]..[Value::from(from + 50)];
+        let bounds = (
+            Bound::Included(&bounds.start[..]),
+            Bound::Excluded(&bounds.end[..]),
+        );
+        let found = transaction.range("t", bounds, Direction::Forward);
+        assert_eq!(found.unwrap().count(), 50);
+    }
+    let after = [Level::Foreground, Level::Normal].map(waited);
+    assert!(after[0] >= before[0] + 20, "{before:?} {after:?}");
+    assert_eq!(after[1], before[1]);
+    scan(&store, rows, Direction::Forward);
+    assert!(waited(Level::Normal) > after[1]);
+}
+
 #[test]
 fn neighbours_come_in_one_transfer() {
     let rows = 40_000;

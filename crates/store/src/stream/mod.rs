@@ -25,7 +25,8 @@
 //!   eighth for bulk work) and by four times the engine's learned window or sixteen extents;
 //!   by twice the window where single pages come faster than from any disk with heads.
 //! - **At which level.** `Prefetch`, or the role's of the thread. A page that its consumer waits
-//!   for is promoted to `Normal` only: a consumer with a window of reads under way pays with throughput,
+//!   for is promoted to `Foreground` while it may be one of a short range, which a query waits for,
+//!   and then to `Normal` only: a consumer with a window of reads under way pays with throughput,
 //!   and waits counted as a query's would keep the device's window small.
 //! - **What stays.** Pages are held (`pool/ahead`): in no queue of the replacement until
 //!   the consumer came for them. A scan longer than the small queue lets its pages leave first, and
@@ -86,6 +87,10 @@ const WITHIN_SHARE: usize = 8;
 /// Part of the frames that pages may take which a stream leaves behind: they are
 /// in the replacement's small queue, a tenth of all, with those of others.
 const LEFT_SHARE: usize = 32;
+
+/// Pages within which a range may end that a query waits for. Whoever has passed more
+/// goes through a table.
+const SHORT_PAGES: u32 = EXTENT_PAGES;
 
 /// Pages that ranges which go on behind each other find in memory before their next
 /// ones are looked for no more, which each of them pays for: as many as one that has
@@ -258,6 +263,7 @@ impl<'p, S: Source> PageStream<'p, S> {
     /// The consumer has come farther.
     pub(crate) fn passed(&mut self) {
         self.course.unread = self.course.unread.saturating_add(1);
+        self.course.passed = self.course.passed.saturating_add(1);
         self.course.distance.passed();
         self.top_up(None);
     }
@@ -265,7 +271,9 @@ impl<'p, S: Source> PageStream<'p, S> {
     /// The consumer has to wait for a page, which it reads by itself unless it
     /// is on its way.
     pub(crate) fn waits_for(&mut self, page: PageId) {
-        acting::waits_ahead();
+        if self.course.passed >= SHORT_PAGES {
+            acting::waits_ahead();
+        }
         if self.window.iter().any(|(id, _)| *id == page) {
             let limit = self.limit();
             self.course.distance.waited(limit);

@@ -24,6 +24,8 @@ pub(crate) struct Course {
     pub(super) distance: Distance,
     /// Pages passed, also in those before it, since one had to be read.
     pub(super) unread: u32,
+    /// Pages passed in all, also in those before it.
+    pub(super) passed: u32,
 }
 
 impl Course {
@@ -32,6 +34,7 @@ impl Course {
         Course {
             distance: Distance::new(begin),
             unread: 0,
+            passed: 0,
         }
     }
 }
