@@ -189,6 +189,7 @@ private:
 	void bound_by_end_of_range(Range *range);
 	int open_cursor(uint key, const Range &range);
 	void close_cursor();
+	int leave_end(uchar *record, bool backward);
 	int fetch(uchar *record);
 	int take(uchar *record, bool only_keys = false);
 	bool reads_keys() const { return keyread_enabled_for(active_index) && !is_primary(active_index); }
@@ -250,6 +251,13 @@ private:
 	/* Its rows all have the key that was searched for. */
 	bool is_one_key_ = false;
 	bool has_row_ = false;
+	/* What was searched for, as the beginning of a key. */
+	std::string search_;
+	/*
+	 * Where it is when no row came: before or behind all rows, where those of search_ would be, or behind
+	 * these. HANDLER goes on from there, in either direction.
+	 */
+	enum class End { NONE, BEFORE_ALL, BEHIND_ALL, IN_PLACE, BEHIND_SEARCH } end_ = End::NONE;
 	/* It is an earlier statement's. */
 	bool is_old_ = false;
 	iolane::Row row_;

@@ -17,6 +17,7 @@ void ha_iolane::close_cursor()
 	only_keys_ = false;
 	has_row_ = false;
 	is_old_ = false;
+	end_ = End::NONE;
 }
 
 /* Whether there is a transaction, and its view sees into the table. */
@@ -137,6 +138,8 @@ int ha_iolane::fetch(uchar *record)
 
 	if (code < 0)
 		return fail(code);
+	if (!code && !is_narrow_)
+		end_ = backward_ ? End::BEFORE_ALL : End::BEHIND_ALL;
 	return code ? take(record, only_keys_) : HA_ERR_END_OF_FILE;
 }
 
@@ -293,9 +296,14 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 	Range range;
 	bool is_narrow = false;
 
+	search_ = bytes;
 	if (how == HA_READ_KEY_EXACT && is_primary(active_index) && is_whole(active_index, parts)) {
 		close_cursor();
-		return get(record, bytes);
+		int error = get(record, bytes);
+
+		if (error == HA_ERR_KEY_NOT_FOUND)
+			end_ = End::IN_PLACE;
+		return error;
 	}
 	switch (how) {
 	case HA_READ_KEY_EXACT:
@@ -315,8 +323,11 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 	case HA_READ_AFTER_KEY:
 		range.lower = end_of_prefix(bytes);
 		range.has_lower = true;
-		if (range.lower.empty())
+		if (range.lower.empty()) {
+			close_cursor();
+			end_ = End::BEHIND_ALL;
 			return HA_ERR_KEY_NOT_FOUND;
+		}
 		break;
 	case HA_READ_BEFORE_KEY:
 		range.has_upper = true;
@@ -344,7 +355,30 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 	is_narrow_ = is_narrow;
 	is_one_key_ = how == HA_READ_KEY_EXACT || how == HA_READ_PREFIX;
 	error = fetch(record);
-	return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
+	if (error != HA_ERR_END_OF_FILE)
+		return error;
+	end_ = is_narrow ? End::IN_PLACE : range.backward ? End::BEFORE_ALL : End::BEHIND_ALL;
+	return HA_ERR_KEY_NOT_FOUND;
+}
+
+/* The first row in a direction, where none has come. */
+int ha_iolane::leave_end(uchar *record, bool backward)
+{
+	std::string bound = end_ == End::BEHIND_SEARCH || !backward ? end_of_prefix(search_) : search_;
+	Range range;
+
+	range.backward = backward;
+	if (end_ == (backward ? End::BEFORE_ALL : End::BEHIND_ALL))
+		return HA_ERR_END_OF_FILE;
+	if (end_ == End::IN_PLACE || end_ == End::BEHIND_SEARCH) {
+		if (bound.empty() && !backward)
+			return HA_ERR_END_OF_FILE;
+		(backward ? range.has_upper : range.has_lower) = !bound.empty();
+		(backward ? range.upper : range.lower) = bound;
+	}
+	int error = open_cursor(active_index, range);
+
+	return error ? error : fetch(record);
 }
 
 /* The next row in a direction, from the one that came last. */
@@ -354,6 +388,8 @@ int ha_iolane::walk(uchar *record, bool backward)
 
 	if (!it)
 		return HA_ERR_INTERNAL_ERROR;
+	if (end_ != End::NONE)
+		return leave_end(record, backward);
 	if (!cursor_) {
 		/* The row came by its primary key. */
 		if (!has_row_ || !is_primary(active_index))
@@ -435,11 +471,14 @@ int ha_iolane::index_last(uchar *record)
 
 int ha_iolane::index_next_same(uchar *record, const uchar *key, uint length)
 {
-	if (!cursor_)
-		return HA_ERR_END_OF_FILE;
-	/* A cursor over one key ends with it. */
-	if (is_one_key_)
-		return fetch(record);
+	/* A row by its whole primary key has none of the same; a cursor over one key ends with it. */
+	if (!cursor_ || is_one_key_) {
+		int error = cursor_ ? fetch(record) : HA_ERR_END_OF_FILE;
+
+		if (error == HA_ERR_END_OF_FILE && end_ == End::NONE)
+			end_ = End::BEHIND_SEARCH;
+		return error;
+	}
 	return handler::index_next_same(record, key, length);
 }
 
