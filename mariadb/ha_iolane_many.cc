@@ -139,7 +139,11 @@ int ha_iolane::next_of_many(range_id_t *range)
 		*range = ranges_[number];
 		if (mrr_funcs.skip_record && mrr_funcs.skip_record(mrr_iter, *range, nullptr))
 			continue;
-		return take(table->record[0]);
+		error = take(table->record[0]);
+		/* Where rows come one by one, the server does this. */
+		if (!error && table->vfield)
+			table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ);
+		return error;
 	}
 }
 
