@@ -335,7 +335,13 @@ int ha_iolane::delete_table(const char *name)
 
 int ha_iolane::rename_table(const char *from, const char *to)
 {
-	return dictionary.rename(from, to);
+	int error = dictionary.rename(from, to);
+
+	/*
+	 * After a crash of ALTER TABLE by copy the server takes the engine of the partitions for that
+	 * of the table (ddl_log.cc, DDL_LOG_ALTER_TABLE_ACTION), and renames its `.frm` whatever is said.
+	 */
+	return error == HA_ERR_NO_SUCH_TABLE ? dictionary.rename_partitioned(from, to) : error;
 }
 
 int ha_iolane::truncate()

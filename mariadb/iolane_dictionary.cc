@@ -3,6 +3,7 @@
  * Which table of the store belongs to which name of the server.
  */
 #include "iolane_dictionary.h"
+#include "iolane_definitions.h"
 #include "iolane_key.h"
 
 namespace iolane {
@@ -21,8 +22,7 @@ std::string Dictionary::name_of(uint64_t table)
 	return "t" + std::to_string(table);
 }
 
-/* The number of a table of the store; 0 if it is none of the server's. */
-static uint64_t number_of(const iolane_value &name)
+uint64_t Dictionary::number_of(const iolane_value &name)
 {
 	std::string text((const char *) name.bytes, name.length);
 
@@ -90,41 +90,6 @@ int Dictionary::read_layouts()
 	});
 }
 
-/* Drops tables that nothing leads to, and temporary ones of before. */
-int Dictionary::drop_orphans()
-{
-	std::vector<std::string> temporary;
-	std::set<uint64_t> known;
-	Row names;
-	size_t count;
-
-	for (auto &[key, entry] : entries_) {
-		if (entry.temporary)
-			temporary.push_back(key);
-		else
-			known.insert(entry.table());
-	}
-	for (auto &key : temporary) {
-		int code = remove(key);
-
-		if (code)
-			return code;
-	}
-	int code = iolane_store_tables(store, names.get());
-
-	if (code)
-		return code;
-	const iolane_value *values = names.values(&count);
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t number = number_of(values[i]);
-
-		if (number && !known.count(number))
-			drop_table(number);
-	}
-	return 0;
-}
-
 /* Tables that are made from now on get numbers that none has. */
 int Dictionary::count_tables()
 {
@@ -150,6 +115,11 @@ int Dictionary::load()
 		code = read_entries();
 	if (!code)
 		code = read_layouts();
+	if (!code)
+		code = read_renames();
+	if (!code)
+		code = undo_renames();
+	note_definitions();
 	return code ? code : count_tables();
 }
 
@@ -158,24 +128,6 @@ int Dictionary::reload()
 	std::lock_guard<std::mutex> guard(mutex_);
 
 	return read_entries();
-}
-
-int Dictionary::settle()
-{
-	Changing changing(this);
-	Row prepared;
-	size_t count = 0;
-	int code = iolane_store_prepared(store, prepared.get());
-
-	if (code)
-		return code;
-	prepared.values(&count);
-	is_settled_ = true;
-	/* One of these may lead to a table that nothing leads to now. */
-	if (count)
-		return 0;
-	code = read_entries();
-	return code ? code : drop_orphans();
 }
 
 int Dictionary::find(const char *path, std::shared_ptr<Place> *place, uint64_t *next_value,
@@ -459,12 +411,86 @@ int Dictionary::rename(const char *from, const char *to)
 	change.put(entry.row(new_key));
 	if (entry.layouts)
 		change.put_layouts(new_key, *entry.layouts);
+	auto before = renames_.find(old_key);
+	bool is_back = before != renames_.end() && before->second == new_key;
+	/* Where only the partition's name changes, the server logs what it does. */
+	bool is_of_table = definitions::is_partition(old_key) && definitions::is_partition(new_key) &&
+			   definitions::table_of(old_key) != definitions::table_of(new_key);
+
+	if (is_of_table && !is_back)
+		change.put_rename(new_key, old_key);
 	int code = change.commit(IOLANE_SYNCED);
 
 	if (code)
 		return error_of(code, nullptr);
+	renames_.erase(old_key);
+	if (is_of_table && !is_back)
+		renames_[new_key] = old_key;
 	entries_.erase(old_key);
 	entries_[new_key] = entry;
+	return 0;
+}
+
+int Dictionary::rename_partitioned(const char *from, const char *to)
+{
+	std::string old_key = key_of(from), new_key = key_of(to);
+	int error = HA_ERR_NO_SUCH_TABLE;
+
+	if (!definitions::has_par(old_key) || definitions::has_par(new_key))
+		return error;
+	for (const std::string &name : definitions::partitions_of(old_key)) {
+		std::string partition = definitions::PARTITION + name;
+
+		error = rename((old_key + partition).c_str(), (new_key + partition).c_str());
+		if (error)
+			break;
+	}
+	/* What is renamed by halves is found so when the dictionary is loaded. */
+	if (!error)
+		error = definitions::rename_par(old_key, new_key);
+	return error ? error : finish_rename(to);
+}
+
+int Dictionary::finish_rename(const char *table)
+{
+	Changing changing(this);
+	std::string key = key_of(table) + definitions::PARTITION;
+	auto first = renames_.lower_bound(key), last = first;
+	Change change;
+
+	while (last != renames_.end() && !last->first.compare(0, key.size(), key))
+		change.remove_rename(last++->first);
+	if (first == last)
+		return 0;
+	/* Lost in a crash, they are found to be over. */
+	int code = change.commit(IOLANE_LAZY);
+
+	if (code)
+		return error_of(code, nullptr);
+	renames_.erase(first, last);
+	return 0;
+}
+
+int Dictionary::drop_undefined(const char *table)
+{
+	Changing changing(this);
+	std::string key = key_of(table), partition = key + definitions::PARTITION;
+	auto first = entries_.lower_bound(partition), last = first;
+	Change change;
+
+	if (definitions::has_frm(key) || definitions::has_par(key))
+		return HA_ERR_NO_SUCH_TABLE;
+	while (last != entries_.end() && !last->first.compare(0, partition.size(), partition))
+		change.remove(last++->first);
+	if (first == last)
+		return HA_ERR_NO_SUCH_TABLE;
+	int code = change.commit(IOLANE_SYNCED);
+
+	if (code)
+		return error_of(code, nullptr);
+	for (auto each = first; each != last; each++)
+		drop_table(each->second.table());
+	entries_.erase(first, last);
 	return 0;
 }
 

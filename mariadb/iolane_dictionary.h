@@ -45,15 +45,21 @@ struct Filled {
  */
 class Dictionary {
 public:
-	/* Reads it, or makes it in a new store. */
+	/*
+	 * Reads it, or makes it in a new store. Partitions whose table was being renamed when the
+	 * server stopped get their path of before: the server's own recovery, which follows, finds
+	 * all of a table's partitions where its `.par` file is.
+	 */
 	int load();
 
 	/* Reads it again, after a transaction of before was committed. */
 	int reload();
 
 	/*
-	 * All such transactions have ended: drops what nothing leads to. Where some have
-	 * not, that waits for the next time.
+	 * All such transactions have ended, and so has the server's own recovery: drops what
+	 * nothing leads to, and what it leads to though the server has no definition any more.
+	 * Where that is uncertain it is kept, and the server's log says so. Where some transactions
+	 * have not ended, that waits for the next time.
 	 */
 	int settle();
 	bool is_settled() const { return is_settled_; }
@@ -115,6 +121,15 @@ public:
 	int rename(const char *from, const char *to);
 	int drop(const char *path, uint64_t *table);
 
+	/* Renames a table with partitions, as the server does it: these, and its `.par` file. */
+	int rename_partitioned(const char *from, const char *to);
+
+	/* All partitions of a table have been renamed, and its `.par` file. */
+	int finish_rename(const char *table);
+
+	/* Drops the partitions of a table of which the server has no definition; HA_ERR_NO_SUCH_TABLE if it has none. */
+	int drop_undefined(const char *table);
+
 	/* The paths of all tables but the temporary ones. */
 	std::vector<std::string> lasting_paths();
 
@@ -134,6 +149,9 @@ public:
 	int next_row_number(uint64_t *number);
 
 	static std::string name_of(uint64_t table);
+
+	/* The number of a table of the store; 0 if it is none of the server's. */
+	static uint64_t number_of(const iolane_value &name);
 
 	/* What a path of the server is called here. */
 	static std::string key_of(const char *path);
@@ -164,12 +182,23 @@ private:
 		std::unique_lock<std::mutex> lock_;
 	};
 
+	/* What is to become of an entry when the server has recovered. */
+	enum class Fate { STAYS, GOES, UNCERTAIN };
+
 	int put(const std::string &key, const Entry &entry);
 	int remove(const std::string &key);
 	int make_table(std::string schema, uint64_t *table);
 	void drop_table(uint64_t table) { dropped_.insert(table); }
 	void drop_waiting();
 	int drop_orphans();
+	int read_renames();
+	int undo_renames();
+	void note_definitions();
+	bool has_rows_of(const std::string &table) const;
+	bool has_all_renamed(const std::set<std::string> &defined) const;
+	Fate fate_of(const std::string &key, const std::set<std::string> &listed, bool is_sure) const;
+	int forget_undefined();
+	void tell_undefined(const std::set<std::string> &tables) const;
 	int schema_like(uint64_t table, std::string *schema);
 	int count_tables();
 	int read_entries();
@@ -177,6 +206,10 @@ private:
 
 	std::mutex mutex_;
 	std::map<std::string, Entry> entries_;
+	/* Partitions of tables that are being renamed, with their paths of before. */
+	std::map<std::string, std::string> renames_;
+	/* What the server had definitions of when this was loaded, if there are partitions. */
+	std::set<std::string> defined_;
 	/* To be dropped; and what a transaction still uses of these. */
 	std::set<uint64_t> dropped_, waiting_;
 	uint64_t next_table_ = 1;

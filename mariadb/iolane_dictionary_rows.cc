@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The two tables of the store that the dictionary is kept in.
+ * The tables of the store that the dictionary is kept in.
  */
 #include "iolane_dictionary_rows.h"
 
@@ -25,12 +25,18 @@ static const char LAYOUTS_SCHEMA[] = "{\"name\": \"layouts\", \"columns\": ["
 	"\"primary_key\": [\"path\"]}";
 enum { LAYOUTS_PATH, LAYOUTS_BYTES, LAYOUTS_COLUMNS };
 
+static const char RENAMES[] = "renames";
+static const char RENAMES_SCHEMA[] = "{\"name\": \"renames\", \"columns\": ["
+	"{\"name\": \"path\", \"type\": \"blob\"}, {\"name\": \"from\", \"type\": \"blob\"}], "
+	"\"primary_key\": [\"path\"]}";
+enum { RENAMES_PATH, RENAMES_FROM, RENAMES_COLUMNS };
+
 /* Rows are locked for moments only. */
 static const uint64_t LOCK_TIMEOUT_MS = 50000;
 
 int make_tables()
 {
-	for (const char *schema : { TABLE_SCHEMA, LAYOUTS_SCHEMA }) {
+	for (const char *schema : { TABLE_SCHEMA, LAYOUTS_SCHEMA, RENAMES_SCHEMA }) {
 		int code = iolane_store_table_create(store, schema);
 
 		if (code && code != IOLANE_STORE_ERROR_TABLE_EXISTS)
@@ -117,6 +123,13 @@ int read_layouts(const std::function<int(const std::string &path, std::shared_pt
 	});
 }
 
+int read_renames(const std::function<int(const std::string &path, const std::string &from)> &take)
+{
+	return read_table(RENAMES, [&](const iolane_value *values) {
+		return take(text_of(values[RENAMES_PATH]), text_of(values[RENAMES_FROM]));
+	});
+}
+
 Change::Change()
 {
 	code_ = iolane_transaction_begin(store, IOLANE_READ_COMMITTED, 0, LOCK_TIMEOUT_MS, &transaction_);
@@ -141,6 +154,7 @@ void Change::remove(const std::string &path)
 		code_ = iolane_transaction_delete(transaction_, TABLE, &value, 1);
 	if (code_ >= 0)
 		code_ = iolane_transaction_delete(transaction_, LAYOUTS, &value, 1);
+	remove_rename(path);
 }
 
 void Change::put_layouts(const std::string &path, const Layouts &layouts)
@@ -152,6 +166,22 @@ void Change::put_layouts(const std::string &path, const Layouts &layouts)
 		code_ = iolane_transaction_update(transaction_, LAYOUTS, row, LAYOUTS_COLUMNS);
 	if (code_ == 0)
 		code_ = iolane_transaction_insert(transaction_, LAYOUTS, row, LAYOUTS_COLUMNS);
+}
+
+void Change::put_rename(const std::string &path, const std::string &from)
+{
+	iolane_value row[RENAMES_COLUMNS] = { blob(path), blob(from) };
+
+	if (code_ >= 0)
+		code_ = iolane_transaction_insert(transaction_, RENAMES, row, RENAMES_COLUMNS);
+}
+
+void Change::remove_rename(const std::string &path)
+{
+	iolane_value value = blob(path);
+
+	if (code_ >= 0)
+		code_ = iolane_transaction_delete(transaction_, RENAMES, &value, 1);
 }
 
 int Change::commit(int durability)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The two tables of the store that the dictionary is kept in: `dictionary`, from paths to
- * numbers, and `layouts`, what rows lack of the paths whose tables have been given columns
- * since.
+ * The tables of the store that the dictionary is kept in: `dictionary`, from paths to
+ * numbers; `layouts`, what rows lack of the paths whose tables have been given columns
+ * since; and `renames`, which paths of partitions have another one while their table is
+ * renamed.
  */
 #ifndef IOLANE_DICTIONARY_ROWS_H
 #define IOLANE_DICTIONARY_ROWS_H
@@ -40,8 +41,9 @@ int forget(iolane_store *copy, const std::vector<std::string> &paths);
 /* Call `take` with each row until it returns an error, which they return. */
 int read_entries(const std::function<int(const Entry &)> &take);
 int read_layouts(const std::function<int(const std::string &path, std::shared_ptr<Layouts>)> &take);
+int read_renames(const std::function<int(const std::string &path, const std::string &from)> &take);
 
-/* One change of both, rolled back if it is not committed. */
+/* One change of all of them, rolled back if it is not committed. */
 class Change {
 public:
 	Change();
@@ -52,6 +54,8 @@ public:
 	void put(const Entry &entry);
 	void remove(const std::string &path);
 	void put_layouts(const std::string &path, const Layouts &layouts);
+	void put_rename(const std::string &path, const std::string &from);
+	void remove_rename(const std::string &path);
 
 	/* The first error of it all. */
 	int commit(int durability);

@@ -3,6 +3,7 @@
  * The plugin: opens the store when it is loaded, and tells the server what it can do.
  */
 #include "ha_iolane.h"
+#include "iolane_definitions.h"
 #include "iolane_settings.h"
 #include "iolane_status.h"
 #include "iolane_waits.h"
@@ -28,9 +29,26 @@ static int check_version(handlerton *, const char *path, const LEX_CUSTRING *, u
 	return dictionary.version_of(path) > version ? 0 : 1;
 }
 
+/*
+ * Where the server has no handler of the table: in its recovery, and by DROP TABLE without a
+ * definition, which is for what such a statement, or a crash, has left.
+ */
 static int drop_table(handlerton *, const char *path)
 {
-	return drop_table(current_thd, path);
+	THD *thd = current_thd;
+
+	/* As `#mysql50#t#P#p` it would go from below its table. */
+	if (thd && thd_sql_command(thd) == SQLCOM_DROP_TABLE && definitions::is_listed(Dictionary::key_of(path)))
+		return HA_ERR_NO_SUCH_TABLE;
+	int error = drop_table(thd, path);
+
+	return error == HA_ERR_NO_SUCH_TABLE ? dictionary.drop_undefined(path) : error;
+}
+
+/* The server has changed the `.par` file of a table, after its partitions. */
+static int changed_partitions(const char *path, const char *, chf_create_flags what)
+{
+	return what == CHF_RENAME_FLAG ? dictionary.finish_rename(path) : 0;
 }
 
 std::string data_folder()
@@ -71,6 +89,7 @@ static int initialize(void *place)
 	}
 	hton->create = create_handler;
 	hton->drop_table = drop_table;
+	hton->create_partitioning_metadata = changed_partitions;
 	hton->check_version = check_version;
 	set_up_transactions(hton);
 	set_up_status(hton);
