@@ -8,6 +8,7 @@
  * The view lies between two commits of the binary log, whose position is written down.
  */
 #include "iolane_backup.h"
+#include "iolane_definitions.h"
 #include "iolane_dictionary.h"
 #include "iolane_files.h"
 #include "iolane_settings.h"
@@ -117,6 +118,8 @@ private:
 	std::set<std::string> databases_;
 	/* Tables of statements that have not ended: nobody knows them afterwards. */
 	std::vector<std::string> unfinished_;
+	/* Whether rows are copied of which the server has no definition. */
+	bool has_undefined_ = false;
 	std::string log_file_;
 	uint64_t log_position_ = 0;
 	uint64_t rows_ = 0;
@@ -243,21 +246,30 @@ int ServerBackup::copy_triggers(const std::string &database, const std::set<std:
 	return error ? complain_of_file("the triggers cannot be copied of", data_folder() + database, error) : 0;
 }
 
-/* Of all tables that have a name. */
+/* Of all tables that have a name. What a crash has left without a definition is so in the copy, too. */
 int ServerBackup::copy_definitions()
 {
 	std::map<std::string, std::set<std::string>> tables;
+	std::set<std::string> listed;
+	std::string last;
 
 	for (const std::string &path : dictionary.lasting_paths()) {
-		size_t slash = path.find('/');
-		std::string table = path.substr(slash + 1);
+		std::string table = definitions::table_of(path);
+		size_t slash = table.find('/');
 
-		if (table[0] == '#') {
-			unfinished_.push_back(path);
-			continue;
+		if (table != last) {
+			listed = definitions::partitions_of(table);
+			last = table;
 		}
-		/* Behind it is a partition. */
-		tables[path.substr(0, slash)].insert(table.substr(0, table.find('#')));
+		/* A partition that its table does not have is of a statement that changes them. */
+		if (definitions::is_of_statement(path) ||
+		    (table != path && !listed.empty() && !listed.count(definitions::partition_of(path)))) {
+			unfinished_.push_back(path);
+		} else if (definitions::has_frm(table) || definitions::has_par(table)) {
+			tables[table.substr(0, slash)].insert(table.substr(slash + 1));
+		} else {
+			has_undefined_ = true;
+		}
 	}
 	for (const auto &[database, names] : tables) {
 		if (make_database(database))
@@ -366,7 +378,13 @@ int ServerBackup::run()
 	if (definitions.begin() || look() || copy_definitions())
 		return 1;
 	definitions.end();
-	return copy_rows() || forget_unfinished() || write_info() || finish();
+	if (copy_rows() || forget_unfinished() || write_info() || finish())
+		return 1;
+	if (has_undefined_)
+		push_warning(thd_, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG,
+			     "iolane_backup: the server lacks definitions of tables, whose rows are in the backup, too; "
+			     "its log names them when it starts");
+	return 0;
 }
 
 int back_up(THD *thd, const char *path)

@@ -33,9 +33,24 @@ def set_up(connection, engine):
             f"CREATE TABLE bank.transfer (id INT PRIMARY KEY AUTO_INCREMENT, source INT, target INT, KEY (source), KEY (target)) ENGINE={engine}",
             f"CREATE TABLE bank.filled (id INT PRIMARY KEY, v INT, KEY (v)) ENGINE={engine}",
             f"CREATE TABLE bank.altered (id INT PRIMARY KEY, v INT) ENGINE={engine} PARTITION BY HASH (id) PARTITIONS 2",
+            f"CREATE TABLE bank.parted (id INT PRIMARY KEY, v INT) ENGINE={engine} PARTITION BY RANGE (id)"
+            " (PARTITION p0 VALUES LESS THAN (1000), PARTITION p1 VALUES LESS THAN MAXVALUE)",
+            f"CREATE TABLE bank.exchanged (id INT PRIMARY KEY, v INT) ENGINE={engine}",
+            "INSERT INTO bank.parted SELECT seq, seq FROM seq_1_to_3000",
             f"INSERT INTO bank.account SELECT seq, {BALANCE}, REPEAT('x', seq % 400) FROM seq_1_to_{ACCOUNTS}",
             "INSERT INTO bank.altered SELECT seq, seq FROM seq_1_to_3000"):
         must(connection, statement)
+
+
+# From the partitions of the beginning to these.
+REPARTITIONS = [
+    "ALTER TABLE parted REORGANIZE PARTITION p0 INTO (PARTITION p0 VALUES LESS THAN (300), PARTITION p2 VALUES LESS THAN (1000))",
+    "ALTER TABLE parted EXCHANGE PARTITION p2 WITH TABLE exchanged",
+    "ALTER TABLE parted REBUILD PARTITION p1",
+    "ALTER TABLE parted EXCHANGE PARTITION p2 WITH TABLE exchanged",
+    "RENAME TABLE parted TO moved_parts, moved_parts TO parted",
+    "ALTER TABLE parted REORGANIZE PARTITION p0, p2 INTO (PARTITION p0 VALUES LESS THAN (1000))",
+]
 
 
 class Load:
@@ -46,7 +61,7 @@ class Load:
         self.failures = []
         self.socket = socket
         self.transfers = 0
-        works = [lambda c, r: self.transfer(c, r)] * WRITERS + [self.fill, lambda c, r: self.define(c, r, engine)]
+        works = [lambda c, r: self.transfer(c, r)] * WRITERS + [self.fill, lambda c, r: self.define(c, r, engine), self.repartition]
         self.threads = [threading.Thread(target=self.run, args=(work, seed + number)) for number, work in enumerate(works)]
         for thread in self.threads:
             thread.start()
@@ -94,6 +109,10 @@ class Load:
         if chance.random() < 0.5:
             self.tried(connection, [f"DROP TABLE {name}"])
         time.sleep(0.05)
+
+    def repartition(self, connection, chance):
+        self.tried(connection, REPARTITIONS)
+        time.sleep(chance.uniform(0, 0.05))
 
     def stop(self):
         self.stopped.set()
@@ -168,6 +187,8 @@ def check(connection):
         raise Failed(f"{filled} of {FILLED} rows of one statement")
     if int(value(connection, "SELECT COUNT(*) FROM bank.altered")) != 3000:
         raise Failed("rows of a table that is altered are missing")
+    if int(value(connection, "SELECT (SELECT COUNT(*) FROM bank.parted) + (SELECT COUNT(*) FROM bank.exchanged)")) != 3000:
+        raise Failed("rows of a table whose partitions change are missing")
 
 
 def follow(primary, restored, port, info):
