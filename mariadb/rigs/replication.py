@@ -3,6 +3,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 
 import protocol
@@ -16,6 +17,48 @@ KILL_S = (0.5, 3.0)
 # Tables say no engine: each server makes them of its own default one.
 ANY_ENGINE = "'DEFAULT'"
 WHAT = "COUNT(*), BIT_XOR(CRC32(CONCAT_WS('|', id, k, c, pad)) << 8 | id % 256)"
+
+# A replica that is killed behind such a statement, before it has noted that, executes it again.
+DEFINITIONS = [
+    "CREATE OR REPLACE TABLE defined (id INT PRIMARY KEY, v INT, KEY (v))",
+    "INSERT INTO defined SELECT seq, seq % 9 FROM seq_1_to_300",
+    "ALTER TABLE defined ADD COLUMN IF NOT EXISTS c INT DEFAULT 3",
+    "ALTER TABLE defined ADD KEY IF NOT EXISTS c (c)",
+    "UPDATE defined SET c = v WHERE v > 4",
+    "ALTER TABLE defined PARTITION BY HASH (id) PARTITIONS 3",
+    "DELETE FROM defined WHERE v = 2",
+    "ALTER TABLE defined PARTITION BY HASH (id) PARTITIONS 2",
+    "TRUNCATE TABLE defined",
+    "INSERT INTO defined (id, v) SELECT seq, seq % 7 FROM seq_1_to_2000",
+]
+
+
+class Definer(threading.Thread):
+    """Defines a table over and over, and ends with rows in it."""
+
+    def __init__(self, server):
+        super().__init__()
+        self.server = server
+        self.stopped = threading.Event()
+        self.count = 0
+        self.error = None
+        self.start()
+
+    def run(self):
+        try:
+            connection = protocol.Connection(self.server.socket, "sbtest")
+            while not self.stopped.is_set():
+                for statement in DEFINITIONS:
+                    protocol.must(connection, statement)
+                    self.count += 1
+        except (Failed, protocol.Lost) as failure:
+            self.error = str(failure)
+
+    def stop(self):
+        self.stopped.set()
+        self.join()
+        if self.error:
+            raise Failed(self.error)
 
 
 def must(server, statement):
@@ -73,15 +116,21 @@ def direction(options, folder, engines, port):
         subprocess.run(sysbench(primary, "prepare"), check=True, stdout=subprocess.DEVNULL)
         load = subprocess.Popen(sysbench(primary, f"--threads={THREADS}", "--time=0", f"--events={options.transactions}", "run"),
                                 stdout=subprocess.DEVNULL)
+        definer = Definer(primary)
         for number in range(options.kills):
             time.sleep(options.random.uniform(*KILL_S))
             replica.stop()
             replica.resume()
-        if load.wait():
+        failed = load.wait()
+        definer.stop()
+        if failed:
             raise Failed("sysbench failed")
         caught_up(primary, replica)
         if (engine_of(primary), engine_of(replica)) != engines:
             raise Failed(f"the tables are of {engine_of(primary)} and {engine_of(replica)}")
+        sums = [must(server, "SELECT COUNT(*), SUM(id * (v + 1)), SUM(c) FROM sbtest.defined").rows for server in (primary, replica)]
+        if sums[0] != sums[1]:
+            raise Failed(f"defined: {sums[0]} in the primary, {sums[1]} in the replica")
         for number in range(1, TABLES + 1):
             rows = [must(server, f"SELECT {WHAT} FROM sbtest.sbtest{number}").rows for server in (primary, replica)]
             if rows[0] != rows[1]:
@@ -89,7 +138,7 @@ def direction(options, folder, engines, port):
             for row in must(replica, f"CHECK TABLE sbtest.sbtest{number} EXTENDED").rows:
                 if row[2] == b"error":
                     raise Failed(f"CHECK TABLE sbtest{number}: {row[3].decode()}")
-        print(f"{engines[0]} to {engines[1]}: {options.transactions} transactions, the replica killed {options.kills} times: equal", flush=True)
+        print(f"{engines[0]} to {engines[1]}: {options.transactions} transactions, {definer.count} definitions, the replica killed {options.kills} times: equal", flush=True)
     except protocol.Lost as lost:
         raise Failed(f"{lost}\n{primary.tail()}\n{replica.tail() if replica else ''}") from lost
     finally:
