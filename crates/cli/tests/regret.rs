@@ -156,6 +156,18 @@ fn a_real_disk_is_measured_and_nothing_is_left_on_it() {
     let [least, most] = [0, 1].map(|end| run["spread"]["foreground_p99_ns"][end].as_u64().unwrap());
     let median = run["foreground_p99_ns"].as_u64().unwrap();
     assert!(least <= median && median <= most, "{run}");
+    let again = &load["measured_again"];
+    let window = again["hindsight"]["policy"].as_str().unwrap();
+    assert!(window.starts_with("hindsight "), "{again}");
+    assert_eq!(again["lanes"]["policy"], "lanes");
+    for judged in ["hindsight", "lanes"] {
+        for of in ["latency_regret", "throughput_regret"] {
+            assert!(again[judged][of].as_f64().unwrap() >= 1.0, "{again}");
+            let summary = &repeated["summary"]["measured_again"][judged];
+            assert_eq!(summary[of]["worst"], again[judged][of]);
+        }
+    }
+    assert!(loads[0]["measured_again"].is_null());
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 

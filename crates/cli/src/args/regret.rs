@@ -53,6 +53,10 @@ pub struct RegretArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["loads", "seed"], help_heading = "Course")]
     pub load_seed: Option<u64>,
     /// On a real disk, measure each load this many times, the schedulers in turn [default: 1]
+    ///
+    /// From 2 on, the floor is measured, too: the fixed window that is best in the odd
+    /// repetitions of a load is judged in the even ones ("hindsight, measured again"), and lanes in the
+    /// same ones. What that window regrets is chance.
     #[arg(long, value_name = "N", value_parser = repeat, help_heading = "Course")]
     pub repeat: Option<u64>,
     /// On a real disk, how long each run goes on before it is measured [default: 1500ms]

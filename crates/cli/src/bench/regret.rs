@@ -89,7 +89,7 @@ impl Bench for Regret {
         if real && arguments.hindsight {
             return Err(Failure::usage(
                 "--hindsight draws the chance of a modelled disk anew; a real one has its own",
-                "Leave it out, and compare the repetitions of --repeat.",
+                "Leave it out: with --repeat 2 or more the best fixed window is measured again.",
             ));
         }
         let course = [

@@ -92,6 +92,20 @@ impl Regret {
     }
 }
 
+/// Of these, the fixed window that regrets least: the product of both regrets. 1 without any.
+pub fn best_window(compared: &[Compared]) -> u32 {
+    let regret = |one: &Compared| {
+        let regret = Regret::between(one, compared);
+        regret.latency * regret.throughput
+    };
+    let windows = compared.iter().filter_map(|one| match one.contender {
+        Contender::Window(window) => Some((window, regret(one))),
+        _ => None,
+    });
+    let best = windows.min_by(|one, other| one.1.total_cmp(&other.1));
+    best.map_or(1, |(window, _)| window)
+}
+
 /// Nothing of nothing is all of it.
 fn ratio(one: f64, other: f64) -> f64 {
     if one == other {
@@ -163,6 +177,16 @@ mod tests {
         let regret = regret(200.0, 2.0);
         assert_eq!((regret.latency, regret.throughput), (1.0, 1.0));
         assert_eq!(regret.of_window_1, None);
+    }
+
+    #[test]
+    fn the_best_window_is_one_that_gives_nothing_away() {
+        // Window 1 and 4 are on the curve: of equals the narrower.
+        assert_eq!(best_window(&curve()), 1);
+        let mut worse = curve();
+        worse.push(point(Contender::Window(2), 10.0, 0.96));
+        assert_eq!(best_window(&worse), 2);
+        assert_eq!(best_window(&[]), 1);
     }
 
     #[test]

@@ -43,7 +43,7 @@ mod words;
 
 pub use contender::Contender;
 pub use course::{Course, PROBE_DEPTH, PartCourse};
-pub use judge::{Compared, Regret};
+pub use judge::{Compared, Regret, best_window};
 pub use load::{Change, Facts, Load, Part};
 pub use reaction::Reaction;
 pub use run::{Done, Outcome, hindsight, run, run_all};

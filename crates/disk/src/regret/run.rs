@@ -4,7 +4,7 @@ use super::course::Course;
 use super::load::Load;
 use super::reaction::Reaction;
 use super::subject::Subject;
-use super::{Contender, Regret, RegretError};
+use super::{Compared, Contender, RegretError, best_window};
 use crate::elevator::Core;
 use crate::model::Model;
 use crate::simulation::{Arrival, Ended, Simulation};
@@ -112,16 +112,8 @@ pub fn hindsight(
     subject: &Subject,
     outcomes: &[Outcome],
 ) -> Result<Outcome, RegretError> {
-    let regret = |one: &Outcome| {
-        let regret = Regret::of(one, outcomes);
-        regret.latency * regret.throughput
-    };
-    let windows = outcomes.iter().filter_map(|one| match one.contender {
-        Contender::Window(window) => Some((window, regret(one))),
-        _ => None,
-    });
-    let best = windows.min_by(|one, other| one.1.total_cmp(&other.1));
-    let window = best.map_or(1, |(window, _)| window);
+    let compared: Vec<Compared> = outcomes.iter().map(Compared::from).collect();
+    let window = best_window(&compared);
     let again = Load {
         seed: load.seed.wrapping_add(OTHER_CHANCE),
         ..load.clone()

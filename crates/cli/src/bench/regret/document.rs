@@ -1,6 +1,8 @@
 //! What came out, as JSON has it.
 
-use iolane_disk::regret::{Compared, Contender, Course, Load, Outcome, Reaction, Regret};
+use iolane_disk::regret::{
+    Compared, Contender, Course, Load, Outcome, Reaction, Regret, best_window,
+};
 use serde::{Serialize, Serializer};
 
 use super::RegretOptions;
@@ -103,6 +105,59 @@ impl ReactionDocument {
     }
 }
 
+/// What one of them gave away.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    #[serde(serialize_with = "name")]
+    pub policy: Contender,
+    pub latency_regret: f64,
+    pub throughput_regret: f64,
+    pub worse_than_noop: bool,
+}
+
+impl Judged {
+    /// Under this name.
+    fn of(policy: Contender, own: &Compared, others: &[Compared]) -> Self {
+        let regret = Regret::between(own, others);
+        Self {
+            policy,
+            latency_regret: regret.latency,
+            throughput_regret: regret.throughput,
+            worse_than_noop: regret.worse_than_noop,
+        }
+    }
+}
+
+/// The floor on a real disk: the fixed window that is best in the odd repetitions, judged in
+/// the even ones, and `lanes` in the same. What that window regrets is chance.
+#[derive(Clone, Debug, Serialize)]
+pub struct AgainDocument {
+    pub hindsight: Judged,
+    pub lanes: Judged,
+}
+
+impl AgainDocument {
+    /// Of each contender's repetitions, `lanes` first; none of a single one.
+    pub fn of(outcomes: &[Vec<Outcome>]) -> Option<Self> {
+        let half = |first: usize| -> Option<Vec<Compared>> {
+            let median = |all: &Vec<Outcome>| {
+                let half: Vec<Outcome> = all.iter().skip(first).step_by(2).cloned().collect();
+                (!half.is_empty()).then(|| RunDocument::median(&half).compared())
+            };
+            outcomes.iter().map(median).collect()
+        };
+        let (odd, even) = (half(0)?, half(1)?);
+        let (lanes, others) = even.split_first()?;
+        let window = best_window(&odd[1..]);
+        let chosen = Contender::Window(window);
+        let own = others.iter().find(|one| one.contender == chosen)?;
+        Some(Self {
+            hindsight: Judged::of(Contender::Hindsight(window), own, others),
+            lanes: Judged::of(lanes.contender, lanes, others),
+        })
+    }
+}
+
 /// One load on one disk.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoadResult {
@@ -121,6 +176,7 @@ pub struct LoadResult {
     pub lower_work_of_window_1: Option<f64>,
     pub worse_than_noop: bool,
     pub reaction: Option<ReactionDocument>,
+    pub measured_again: Option<AgainDocument>,
     pub runs: Vec<RunDocument>,
 }
 
@@ -132,6 +188,7 @@ impl LoadResult {
         course: &Course,
         runs: Vec<RunDocument>,
         reaction: Option<ReactionDocument>,
+        measured_again: Option<AgainDocument>,
     ) -> Self {
         let others: Vec<Compared> = runs[1..].iter().map(RunDocument::compared).collect();
         let regret = Regret::between(&runs[0].compared(), &others);
@@ -148,6 +205,7 @@ impl LoadResult {
             lower_work_of_window_1: regret.of_window_1,
             worse_than_noop: regret.worse_than_noop,
             reaction,
+            measured_again,
             runs,
         }
     }
@@ -182,6 +240,31 @@ impl Distribution {
     }
 }
 
+/// What [`Judged`] ones come to.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct JudgedSummary {
+    pub latency_regret: Distribution,
+    pub throughput_regret: Distribution,
+    pub worse_than_noop: usize,
+}
+
+impl JudgedSummary {
+    fn of<'a>(all: impl Iterator<Item = &'a Judged> + Clone) -> Option<Self> {
+        Some(Self {
+            latency_regret: Distribution::of(all.clone().map(|one| one.latency_regret))?,
+            throughput_regret: Distribution::of(all.clone().map(|one| one.throughput_regret))?,
+            worse_than_noop: all.filter(|one| one.worse_than_noop).count(),
+        })
+    }
+}
+
+/// What all [`AgainDocument`]s come to.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct AgainSummary {
+    pub hindsight: JudgedSummary,
+    pub lanes: JudgedSummary,
+}
+
 /// What all loads come to.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -199,12 +282,18 @@ pub struct Summary {
     pub reaction_ratio: Option<Distribution>,
     pub reaction_within_ns: Option<Distribution>,
     pub reaction_within_operations: Option<Distribution>,
+    /// None without repetitions on a real disk.
+    pub measured_again: Option<AgainSummary>,
 }
 
 impl Summary {
     /// None without loads.
     pub fn of<'a>(loads: impl Iterator<Item = &'a LoadResult> + Clone) -> Option<Self> {
         let beyond = loads.clone().filter_map(|one| one.lower_work_of_window_1);
+        let again = |of: fn(&AgainDocument) -> &Judged| {
+            let all = loads.clone().filter_map(|one| one.measured_again.as_ref());
+            JudgedSummary::of(all.map(of))
+        };
         let reaction = |of: fn(&ReactionDocument) -> f64| {
             let all = loads.clone().filter_map(|one| one.reaction.as_ref());
             Distribution::of(all.map(of))
@@ -219,6 +308,9 @@ impl Summary {
             reaction_ratio: reaction(|one| one.ratio),
             reaction_within_ns: reaction(|one| one.within_ns as f64),
             reaction_within_operations: reaction(|one| one.within_operations as f64),
+            measured_again: again(|one| &one.hindsight)
+                .zip(again(|one| &one.lanes))
+                .map(|(hindsight, lanes)| AgainSummary { hindsight, lanes }),
         })
     }
 }
@@ -272,5 +364,64 @@ impl RegretOutcome {
         worst.sort_by(|one, other| other.badness().total_cmp(&one.badness()));
         worst.truncate(count);
         worst
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// What contenders did in each repetition: p99 in microseconds, and work.
+    fn repetitions(of: &[(Contender, [(u64, f64); 4])]) -> Vec<Vec<Outcome>> {
+        let outcome = |contender, (p99_us, lower_work)| Outcome {
+            contender,
+            foreground_operations: 1000,
+            foreground_p99_ns: p99_us * 1000,
+            lower_work,
+            lower_operations: 1000,
+            lower_bytes: 0,
+            reaction: None,
+        };
+        let all = of.iter().map(|&(contender, of)| {
+            let of = of.iter().map(|&figures| outcome(contender, figures));
+            of.collect()
+        });
+        all.collect()
+    }
+
+    /// Window 4 is the best by chance in the first and the third repetition.
+    pub fn fake() -> Vec<Vec<Outcome>> {
+        repetitions(&[
+            (
+                Contender::Lanes,
+                [(900, 0.1), (300, 0.6), (900, 0.1), (300, 0.6)],
+            ),
+            (Contender::Noop, [(800, 0.9); 4]),
+            (Contender::Window(1), [(200, 0.7); 4]),
+            (
+                Contender::Window(4),
+                [(100, 0.9), (500, 0.5), (100, 0.9), (500, 0.5)],
+            ),
+        ])
+    }
+
+    #[test]
+    fn what_was_best_in_the_odd_repetitions_is_judged_in_the_even_ones() {
+        let again = AgainDocument::of(&fake()).unwrap();
+        assert_eq!(again.hindsight.policy, Contender::Hindsight(4));
+        assert_eq!(again.hindsight.latency_regret, 2.5);
+        assert_eq!(again.hindsight.throughput_regret, 1.4);
+        assert!(!again.hindsight.worse_than_noop);
+        // Of the same repetitions alone: in all four it has 600 us and 0.35.
+        assert_eq!(again.lanes.policy, Contender::Lanes);
+        assert_eq!(again.lanes.latency_regret, 1.5);
+        assert!((again.lanes.throughput_regret - 0.7 / 0.6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_repetition_says_nothing_of_chance() {
+        let mut once = fake();
+        once.iter_mut().for_each(|all| all.truncate(1));
+        assert!(AgainDocument::of(&once).is_none());
     }
 }

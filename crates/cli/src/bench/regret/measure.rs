@@ -57,5 +57,5 @@ fn simulate(subject: &Subject, seed: u64, in_hindsight: bool) -> Result<LoadResu
     let runs = outcomes.chunks(1).map(RunDocument::median).collect();
     let reaction = ReactionDocument::median(outcomes[0].reaction.iter());
     let name = &subject.name;
-    Ok(LoadResult::new(name, &load, &course, runs, reaction))
+    Ok(LoadResult::new(name, &load, &course, runs, reaction, None))
 }

@@ -3,7 +3,7 @@
 use iolane_disk::regret::Contender;
 
 use super::document::{
-    Distribution, LoadResult, RegretOutcome, RunDocument, SpreadDocument, Summary,
+    Distribution, JudgedSummary, LoadResult, RegretOutcome, RunDocument, SpreadDocument, Summary,
 };
 use crate::output::chart::{Axis, Point, ScatterChart};
 use crate::output::html::Section;
@@ -73,7 +73,9 @@ const FACTS: [&str; 4] = [
 fn facts(outcome: &RegretOutcome) -> Vec<String> {
     let in_hindsight = outcome.loads.iter().any(is_in_hindsight);
     let judged = in_hindsight.then_some(IN_HINDSIGHT);
-    judged.into_iter().chain(FACTS).map(str::to_owned).collect()
+    let again = outcome.summary.measured_again.map(|_| MEASURED_AGAIN);
+    let facts = judged.into_iter().chain(FACTS).chain(again);
+    facts.map(str::to_owned).collect()
 }
 
 fn is_in_hindsight(load: &LoadResult) -> bool {
@@ -82,6 +84,9 @@ fn is_in_hindsight(load: &LoadResult) -> bool {
 
 const IN_HINDSIGHT: &str = "In place of lanes, the fixed window that is best on each load is judged here, \
                             run again with the chance of arrivals and device drawn anew: what it regrets is chance.";
+
+const MEASURED_AGAIN: &str = "measured again: the fixed window that is best in the odd repetitions of each load, judged in the even ones; what it regrets is chance. \
+     lanes, the same repetitions: lanes in those, to compare with it.";
 
 fn verdict(load: &LoadResult) -> String {
     let mut words = format!(
@@ -169,53 +174,71 @@ fn picture(load: &LoadResult) -> ScatterChart<'static> {
     }
 }
 
+const COLUMNS: [&str; 15] = [
+    "disk",
+    "loads",
+    "latency median",
+    "p95",
+    "worst",
+    "throughput median",
+    "p95",
+    "worst",
+    "beyond",
+    "of window 1",
+    "worse than noop",
+    "reaction p95",
+    "worst",
+    "within p95",
+    "operations p95",
+];
+
 fn summaries(outcome: &RegretOutcome) -> Table {
-    let mut table = Table::new(
-        1,
-        [
-            "disk",
-            "loads",
-            "latency median",
-            "p95",
-            "worst",
-            "throughput median",
-            "p95",
-            "worst",
-            "beyond",
-            "of window 1",
-            "worse than noop",
-            "reaction p95",
-            "worst",
-            "within p95",
-            "operations p95",
-        ],
-    );
+    let mut table = Table::new(1, COLUMNS);
     for model in &outcome.models {
         table.row(summary(&model.model, &model.summary));
     }
     if outcome.models.len() > 1 {
         table.row(summary("all", &outcome.summary));
     }
+    if let Some(again) = &outcome.summary.measured_again {
+        for (name, judged) in [
+            ("hindsight, measured again", &again.hindsight),
+            ("lanes, the same repetitions", &again.lanes),
+        ] {
+            let JudgedSummary {
+                latency_regret: latency,
+                throughput_regret: throughput,
+                worse_than_noop,
+            } = judged;
+            let mut row = regrets(name, outcome.summary.loads, [latency, throughput]);
+            // Nothing is said of the curve, nor of changes.
+            row.extend(["", "", &worse_than_noop.to_string()].map(str::to_owned));
+            row.resize(COLUMNS.len(), String::new());
+            table.row(row);
+        }
+    }
     table
+}
+
+/// The first columns.
+fn regrets(name: &str, loads: usize, of: [&Distribution; 2]) -> Vec<String> {
+    let figures = of.map(|all| [all.median, all.p95, all.worst]);
+    let figures = figures.as_flattened().iter();
+    let mut row = vec![name.to_owned(), loads.to_string()];
+    row.extend(figures.map(|figure| format!("{figure:.2}")));
+    row
 }
 
 fn summary(name: &str, summary: &Summary) -> Vec<String> {
     let or_none = |of: &Option<Distribution>, show: fn(&Distribution) -> String| {
         of.as_ref().map_or_else(String::new, show)
     };
-    vec![
-        name.to_owned(),
-        summary.loads.to_string(),
-        format!("{:.2}", summary.latency_regret.median),
-        format!("{:.2}", summary.latency_regret.p95),
-        format!("{:.2}", summary.latency_regret.worst),
-        format!("{:.2}", summary.throughput_regret.median),
-        format!("{:.2}", summary.throughput_regret.p95),
-        format!("{:.2}", summary.throughput_regret.worst),
+    let both = [&summary.latency_regret, &summary.throughput_regret];
+    let of_window_1 = summary.lower_work_of_window_1_min;
+    let mut row = regrets(name, summary.loads, both);
+    row.extend([
         summary.beyond_the_curve.to_string(),
-        summary
-            .lower_work_of_window_1_min
-            .map_or_else(String::new, |share| format!("{share:.2}")),
+        of_window_1.map_or_else(String::new, |share| format!("{share:.2}")),
         summary.worse_than_noop.to_string(),
         or_none(&summary.reaction_ratio, |all| format!("{:.2}", all.p95)),
         or_none(&summary.reaction_ratio, |all| format!("{:.2}", all.worst)),
@@ -223,7 +246,8 @@ fn summary(name: &str, summary: &Summary) -> Vec<String> {
         or_none(&summary.reaction_within_operations, |all| {
             units::count(all.p95)
         }),
-    ]
+    ]);
+    row
 }
 
 fn every_run(outcome: &RegretOutcome) -> Table {
@@ -266,4 +290,49 @@ fn every_run(outcome: &RegretOutcome) -> Table {
         }
     }
     table.without_empty_columns()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::AgainDocument;
+    use super::super::document::tests::fake;
+    use super::*;
+    use iolane_disk::regret::{Change, Course, Load};
+
+    #[test]
+    fn the_floor_stands_below_the_disk() {
+        let load = Load {
+            seed: 7,
+            parts: Vec::new(),
+            change: Change::None,
+        };
+        let course = Course::new(&load, Vec::new(), 0, 1);
+        let outcomes = fake();
+        let runs: Vec<RunDocument> = outcomes
+            .iter()
+            .map(|all| RunDocument::median(all))
+            .collect();
+        let of = |again| LoadResult::new("/disk", &load, &course, runs.clone(), None, again);
+        let outcome = |again| RegretOutcome {
+            summary: Summary::of([of(again)].iter()).unwrap(),
+            models: Vec::new(),
+            loads: Vec::new(),
+            verbose: false,
+            target: None,
+        };
+        let text = summaries(&outcome(AgainDocument::of(&outcomes))).render(Style::PLAIN);
+        let row = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+            line[name.len()..].split_whitespace().collect::<Vec<_>>()
+        };
+        let floor = row("hindsight, measured again");
+        assert_eq!(
+            floor,
+            ["1", "2.50", "2.50", "2.50", "1.40", "1.40", "1.40", "0"]
+        );
+        let lanes = row("lanes, the same repetitions");
+        assert_eq!(lanes[..5], ["1", "1.50", "1.50", "1.50", "1.17"]);
+        let text = summaries(&outcome(None)).render(Style::PLAIN);
+        assert!(!text.contains("measured again"), "{text}");
+    }
 }

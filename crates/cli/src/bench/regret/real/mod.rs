@@ -17,7 +17,7 @@ mod waiting;
 use iolane_disk::regret::{Contender, Facts, Load, Outcome};
 
 use super::RegretOptions;
-use super::document::{LoadResult, ReactionDocument, RunDocument};
+use super::document::{AgainDocument, LoadResult, ReactionDocument, RunDocument};
 use crate::error::Failure;
 use crate::session::Session;
 use crate::target::Target;
@@ -83,5 +83,6 @@ fn measure_load(
         &course,
         runs,
         reaction,
+        AgainDocument::of(&outcomes),
     ))
 }
