@@ -421,7 +421,10 @@ impl Learned {
         if !self.was_active || !self.was_alone {
             self.throughput = Some(seen.lower_transfers / seen.elapsed_ns);
             self.was_alone = !self.was_active;
-            self.foreground.judge(self.drain_ns());
+            // One that has ended is not brought back by a device that became slower.
+            if self.was_active {
+                self.foreground.judge(self.drain_ns());
+            }
         }
         let can = Can {
             pace: self.rate.is_known(),
@@ -468,5 +471,56 @@ impl Learned {
     /// What the volume allows, if keeping below that pays.
     pub(super) fn rate_limit(&self) -> Option<RateLimit> {
         self.pace.as_ref().map(Pace::limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(level: Level) -> Request {
+        Request {
+            kind: Kind::Read,
+            file: 0,
+            offset: 0,
+            length: 16_384,
+            level,
+            durable: false,
+        }
+    }
+
+    /// One more request of `level` goes beside 31 of the background, and ends after so long.
+    fn serve(learned: &mut Learned, level: Level, each_ns: u64) {
+        let mut flight = Flight::default();
+        flight.transfers = 31;
+        let urgent = level <= Level::Foreground;
+        let now_ns = learned.now_ns;
+        learned.departed(now_ns, &flight, &request(level), 16_384);
+        let sample = Sample {
+            direction: Direction::Read,
+            bytes: 16_384,
+            requests: 1,
+            enqueued_ns: now_ns,
+            dispatched_ns: now_ns,
+            ok: true,
+            urgent,
+            lower_waiting: true,
+            urgent_queued: 0,
+        };
+        learned.completed(now_ns + each_ns, &flight, &sample);
+    }
+
+    #[test]
+    fn a_foreground_that_has_ended_does_not_come_back_by_itself() {
+        let mut learned = Learned::new(Objective::default());
+        (0..1000).for_each(|_| serve(&mut learned, Level::Background, 10_000));
+        serve(&mut learned, Level::Foreground, 10_000);
+        (0..3000).for_each(|_| serve(&mut learned, Level::Background, 10_000));
+        assert!(!learned.was_active);
+        // The device becomes slower: a foreground would be sheltered for longer now.
+        for _ in 0..500 {
+            serve(&mut learned, Level::Background, 1_000_000);
+            assert!(!learned.was_active);
+        }
     }
 }
