@@ -54,9 +54,9 @@ pub struct RegretArgs {
     pub load_seed: Option<u64>,
     /// On a real disk, measure each load this many times, the schedulers in turn [default: 1]
     ///
-    /// From 2 on, the floor is measured, too: the fixed window that is best in the odd
-    /// repetitions of a load is judged in the even ones ("hindsight, measured again"), and lanes in the
-    /// same ones. What that window regrets is chance.
+    /// With 2 or more it also measures how much of the regret is chance: the fixed window that is
+    /// best in the odd repetitions of a load is judged in the even ones ("hindsight, measured
+    /// again"), beside lanes in the same.
     #[arg(long, value_name = "N", value_parser = repeat, help_heading = "Course")]
     pub repeat: Option<u64>,
     /// On a real disk, how long each run goes on before it is measured [default: 1500ms]
