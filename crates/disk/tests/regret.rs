@@ -12,8 +12,7 @@ use std::thread;
 const SEEDS: std::ops::Range<u64> = 0..2;
 
 /// What `lanes` may give away on them. Virtual time is exact: these change with
-/// the window only. Furthest beyond the curve is a foreground in a closed loop on a volume with a
-/// limit of bytes (load 0 of `gcp-pd-ssd`), which sends ten times as much when it waits less.
+/// the window only.
 const MEDIAN_MAX: f64 = 1.05;
 const P95_MAX: f64 = 1.4;
 const OF_WINDOW_1_MIN: f64 = 0.35;

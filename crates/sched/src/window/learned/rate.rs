@@ -65,9 +65,10 @@ impl Rate {
     pub(super) fn limit(&self, scope: RateScope) -> Option<RateLimit> {
         let [(transfers, off), (bytes, bytes_off)] =
             [RateUnit::Transfers, RateUnit::Bytes].map(|unit| self.mean_and_spread(unit, scope));
-        let (unit, per_ns) = match off <= bytes_off {
-            true => (RateUnit::Transfers, transfers),
-            false => (RateUnit::Bytes, bytes),
+        // Syncs alone have no bytes, and no spread of them that is less than any.
+        let (unit, per_ns) = match bytes_off < off {
+            true => (RateUnit::Bytes, bytes),
+            false => (RateUnit::Transfers, transfers),
         };
         self.is_known().then_some(RateLimit {
             unit,
@@ -94,5 +95,21 @@ impl Rate {
         let mean = rates.iter().sum::<f64>() / BLOCKS as f64;
         let off = rates.map(|rate| rate / mean - 1.0);
         (mean, off.iter().map(|off| off * off).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syncs_alone_have_a_rate_and_no_bytes() {
+        let mut rate = Rate::default();
+        for ms in 1..2000 {
+            rate.add(ms * 1_000_000, Direction::Write, 0.0, false);
+        }
+        let limit = rate.limit(RateScope::Both).unwrap();
+        assert_eq!(limit.unit, RateUnit::Transfers);
+        assert!((limit.per_second - 1000.0).abs() < 1.0, "{limit:?}");
     }
 }
