@@ -92,8 +92,9 @@ class Worker(threading.Thread):
         return f"{what}{self.count}"
 
     def free_name(self):
-        """A name comes again, as what is left of one is in the way of the next."""
-        return next(name for name in (f"t{self.number}_{place}" for place in range(TABLES_MAX + 2)) if name not in self.before)
+        """A name comes again, as what is left of one is in the way of the next. Every other one is written otherwise in a path."""
+        names = (f"`t{self.number}{'_ '[place % 2]}{place}`" for place in range(TABLES_MAX + 2))
+        return next(name for name in names if name not in self.before)
 
     def choose(self):
         """A statement; what it does is in `behind`."""
@@ -217,9 +218,9 @@ class Worker(threading.Thread):
 def found_tables(admin, number):
     tables = {}
     for name, part, bound in must(admin, "SELECT table_name, partition_name, partition_description FROM information_schema.partitions"
-                                  f" WHERE table_schema = 'parts' AND table_name LIKE 't{number}\\_%'"
+                                  f" WHERE table_schema = 'parts' AND table_name LIKE 't{number}%'"
                                   " ORDER BY table_name, partition_ordinal_position").rows:
-        tables.setdefault(name.decode(), []).append((part and part.decode(), bound and int(bound)))
+        tables.setdefault(f"`{name.decode()}`", []).append((part and part.decode(), bound and int(bound)))
     return {name: (parts, *contents(admin, name)) for name, parts in tables.items()}
 
 
@@ -250,7 +251,7 @@ def is_partly_empty(found, worker):
     """TRUNCATE of a table with partitions empties one after the other, and is no transaction."""
     if not worker.statement.startswith("TRUNCATE"):
         return False
-    name = worker.statement.split()[-1]
+    name = worker.statement.removeprefix("TRUNCATE TABLE ")
     table = worker.before[name]
     ids = found.get(name, ((), None))[1]
     if ids is None or not ids <= table.ids:
@@ -271,7 +272,7 @@ def check(admin, server, worker):
         if is_as(found, model):
             return model
     if is_partly_empty(found, worker):
-        name = worker.statement.split()[-1]
+        name = worker.statement.removeprefix("TRUNCATE TABLE ")
         table = worker.before[name]
         return {**worker.before, name: Table(found[name][1], table.ranges, table.hashes)}
     raise Failed(f"{worker.statement}: there are { {name: (parts, len(ids)) for name, (parts, ids) in found.items()} }; "
