@@ -254,7 +254,8 @@ int ServerBackup::copy_definitions()
 	std::string last;
 
 	for (const std::string &path : dictionary.lasting_paths()) {
-		std::string table = definitions::table_of(path);
+		/* `#mysql50#t#P#p` is a table's name, too. */
+		std::string table = definitions::has_frm(path) ? path : definitions::table_of(path);
 		size_t slash = table.find('/');
 
 		if (table != last) {
@@ -267,6 +268,7 @@ int ServerBackup::copy_definitions()
 			unfinished_.push_back(path);
 		} else if (definitions::has_frm(table) || definitions::has_par(table)) {
 			tables[table.substr(0, slash)].insert(table.substr(slash + 1));
+			has_undefined_ |= !definitions::has_frm(table);
 		} else {
 			has_undefined_ = true;
 		}
