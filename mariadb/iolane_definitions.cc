@@ -22,6 +22,9 @@ static const std::string FRM = ".frm", PAR = ".par";
  */
 static const size_t WORD_BYTES = 4, PARTS_AT = 8, ENGINES_AT = 12;
 
+/* Of a filesystem whose top is the data folder; the server cannot read it. A database's would be lost@002bfound. */
+static const char LOST[] = "lost+found";
+
 /* What no name of a user's has in a path: there it is written @0023. */
 static const char RESERVED = '#';
 
@@ -89,26 +92,39 @@ int remove_par(const std::string &table)
 	return unlink((data_folder() + table + PAR).c_str()) && errno != ENOENT ? errno : 0;
 }
 
+int sync_database(const std::string &path)
+{
+	int error = sync_directory(data_folder() + path.substr(0, name_at(path)));
+
+	return error == ENOENT ? 0 : error;
+}
+
 static bool ends_with(const std::string &text, const std::string &ending)
 {
 	return text.size() > ending.size() && !text.compare(text.size() - ending.size(), ending.size(), ending);
 }
 
-std::set<std::string> all()
+int all(std::set<std::string> *tables)
 {
 	std::vector<std::string> databases, names;
-	std::set<std::string> tables;
 
-	list_directory(data_folder(), &databases);
+	if (int error = list_directory(data_folder(), &databases))
+		return error;
 	for (const std::string &database : databases) {
-		/* Files are no directories. */
-		if (database[0] == RESERVED || list_directory(data_folder() + database, &names))
+		if (database[0] == RESERVED || database == LOST)
 			continue;
+		int error = list_directory(data_folder() + database, &names);
+
+		/* A file; a database that has been dropped meanwhile. */
+		if (error == ENOTDIR || error == ENOENT)
+			continue;
+		if (error)
+			return error;
 		for (const std::string &name : names)
 			if (ends_with(name, FRM))
-				tables.insert(database + "/" + name.substr(0, name.size() - FRM.size()));
+				tables->insert(database + "/" + name.substr(0, name.size() - FRM.size()));
 	}
-	return tables;
+	return 0;
 }
 
 bool has_database(const std::string &path)
@@ -121,12 +137,24 @@ static size_t word_at(const std::string &text, size_t at)
 	return at + WORD_BYTES <= text.size() ? uint4korr((const uchar *) text.data() + at) : 0;
 }
 
+/* Whether all words that the first one counts are there, with their checksum. */
+static bool is_whole(const std::string &text)
+{
+	size_t words = word_at(text, 0), sum = 0;
+
+	if (!words || words > text.size() / WORD_BYTES)
+		return false;
+	for (size_t word = 0; word < words; word++)
+		sum ^= word_at(text, word * WORD_BYTES);
+	return !sum;
+}
+
 std::set<std::string> partitions_of(const std::string &table)
 {
 	std::set<std::string> names;
 	std::string text;
 
-	if (read_file(data_folder() + table + PAR, &text))
+	if (read_file(data_folder() + table + PAR, &text) || !is_whole(text))
 		return names;
 	size_t parts = word_at(text, PARTS_AT);
 	size_t length_at = ENGINES_AT + (parts + WORD_BYTES - 1) / WORD_BYTES * WORD_BYTES;
@@ -146,33 +174,58 @@ bool is_listed(const std::string &path)
 	return is_partition(path) && partitions_of(table_of(path)).count(partition_of(path));
 }
 
+bool may_be_listed(const std::string &path)
+{
+	if (!is_partition(path))
+		return false;
+	std::string table = table_of(path);
+	std::set<std::string> listed = partitions_of(table);
+
+	return listed.empty() ? has_frm(table) || has_par(table) : listed.count(partition_of(path));
+}
+
+/* The server's name of a database or a table, of that of its file. */
+static std::string name_of(const std::string &file)
+{
+	char name[FN_REFLEN];
+
+	filename_to_tablename(file.c_str(), name, sizeof(name), true);
+	return name;
+}
+
 bool has_shadow(const std::string &table)
 {
 	size_t at = name_at(table);
-	std::string ending = "-" + table.substr(at);
-	std::vector<std::string> names;
+	std::string file = table.substr(at), name = name_of(file);
+	std::vector<std::string> found;
 
-	if (int error = list_directory(data_folder() + table.substr(0, at), &names))
+	if (int error = list_directory(data_folder() + table.substr(0, at), &found))
 		return error != ENOENT;
-	for (const std::string &name : names)
+	/* The server puts the name into theirs as it is, not as in a file's. */
+	for (const std::string &each : found)
 		for (const std::string &kind : { FRM, PAR })
-			if (name[0] == RESERVED && ends_with(name, ending + kind))
+			if (each[0] == RESERVED && (ends_with(each, "-" + name + kind) || ends_with(each, "-" + file + kind)))
 				return true;
 	return false;
 }
 
+static std::string in_quotes(const std::string &name)
+{
+	std::string text = "`";
+
+	for (char each : name)
+		text += each == '`' ? "``" : std::string(1, each);
+	return text + "`";
+}
+
 std::string quoted(const std::string &path)
 {
-	char database[NAME_LEN + 1], table[FN_REFLEN];
 	size_t at = name_at(path);
-	std::string folder = path.substr(0, at ? at - 1 : 0), name = path.substr(at);
+	std::string database = name_of(path.substr(0, at ? at - 1 : 0)), file = path.substr(at);
+	/* The server takes a name with `#mysql50#` before it as that of a file. */
+	bool is_file = file.find(RESERVED) != std::string::npos;
 
-	filename_to_tablename(folder.c_str(), database, sizeof(database));
-	/* The server takes a name with this before it as that of a file. */
-	if (name.find(RESERVED) != std::string::npos)
-		return "`" + std::string(database) + "`.`#mysql50#" + name + "`";
-	filename_to_tablename(name.c_str(), table, sizeof(table));
-	return "`" + std::string(database) + "`.`" + table + "`";
+	return in_quotes(database) + "." + in_quotes(is_file ? "#mysql50#" + file : name_of(file));
 }
 
 } /* namespace definitions */

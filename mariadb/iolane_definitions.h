@@ -31,20 +31,26 @@ bool is_of_statement(const std::string &path);
 bool has_frm(const std::string &table);
 bool has_par(const std::string &table);
 
-/* The partitions that a table's `.par` names; none if it cannot be read. */
+/* The partitions that a table's `.par` names; none if it cannot be read, or is not whole. */
 std::set<std::string> partitions_of(const std::string &table);
 
 /* Whether a path is that of such a partition. */
 bool is_listed(const std::string &path);
 
-/* All tables of the server, of every engine, and its views: those with a `.frm` file. */
-std::set<std::string> all();
+/* Whether a path is that of such a partition, or may be: its table is there, but not what it lists. */
+bool may_be_listed(const std::string &path);
+
+/* All tables of the server, of every engine, and its views: those with a `.frm` file. Returns 0, or errno. */
+int all(std::set<std::string> *tables);
 
 /* Renames a table's `.par` file, or removes it. Returns 0, or errno. */
 int rename_par(const std::string &from, const std::string &to);
 int remove_par(const std::string &table);
 
-/* Whether a statement that changed a table's partitions has left another definition of it. */
+/* Makes what was renamed in the directory of a path's database durable, if it is there. Returns 0, or errno. */
+int sync_database(const std::string &path);
+
+/* Whether a statement that changed a table's partitions has left another definition of it, or may have. */
 bool has_shadow(const std::string &table);
 
 /* Whether the database's directory is there. */

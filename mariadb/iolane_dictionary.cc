@@ -54,9 +54,11 @@ int Dictionary::remove(const std::string &key)
 	change.remove(key);
 	int code = change.commit(IOLANE_SYNCED);
 
-	if (!code)
-		entries_.erase(key);
-	return code;
+	if (code)
+		return code;
+	entries_.erase(key);
+	renames_.erase(key);
+	return 0;
 }
 
 int Dictionary::read_entries()
@@ -462,6 +464,9 @@ int Dictionary::finish_rename(const char *table)
 		change.remove_rename(last++->first);
 	if (first == last)
 		return 0;
+	/* Without its record a rename is not undone: the one of the file must be durable before. */
+	if (definitions::sync_database(first->first) || definitions::sync_database(first->second))
+		return 0;
 	/* Lost in a crash, they are found to be over. */
 	int code = change.commit(IOLANE_LAZY);
 
@@ -475,22 +480,31 @@ int Dictionary::drop_undefined(const char *table)
 {
 	Changing changing(this);
 	std::string key = key_of(table), partition = key + definitions::PARTITION;
-	auto first = entries_.lower_bound(partition), last = first;
+	std::vector<std::string> found;
 	Change change;
 
 	if (definitions::has_frm(key) || definitions::has_par(key))
 		return HA_ERR_NO_SUCH_TABLE;
-	while (last != entries_.end() && !last->first.compare(0, partition.size(), partition))
-		change.remove(last++->first);
-	if (first == last)
+	for (auto each = entries_.lower_bound(partition); each != entries_.end(); each++) {
+		if (each->first.compare(0, partition.size(), partition))
+			break;
+		/* `#mysql50#t#P#p` is a table's name, too. */
+		if (definitions::has_frm(each->first))
+			continue;
+		change.remove(each->first);
+		found.push_back(each->first);
+	}
+	if (found.empty())
 		return HA_ERR_NO_SUCH_TABLE;
 	int code = change.commit(IOLANE_SYNCED);
 
 	if (code)
 		return error_of(code, nullptr);
-	for (auto each = first; each != last; each++)
-		drop_table(each->second.table());
-	entries_.erase(first, last);
+	for (const std::string &each : found) {
+		drop_table(entries_.at(each).table());
+		entries_.erase(each);
+		renames_.erase(each);
+	}
 	return 0;
 }
 

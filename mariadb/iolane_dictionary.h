@@ -59,7 +59,8 @@ public:
 	 * All such transactions have ended, and so has the server's own recovery: drops what
 	 * nothing leads to, and what it leads to though the server has no definition any more.
 	 * Where that is uncertain it is kept, and the server's log says so. Where some transactions
-	 * have not ended, that waits for the next time.
+	 * have not ended, nothing is dropped. That waits for the next time, but for partitions whose
+	 * table the server's recovery has just removed: next time nobody knows, and they are kept.
 	 */
 	int settle();
 	bool is_settled() const { return is_settled_; }
@@ -195,10 +196,9 @@ private:
 	int undo_renames();
 	void note_definitions();
 	bool has_rows_of(const std::string &table) const;
-	bool has_all_renamed(const std::set<std::string> &defined) const;
+	bool has_all_renamed() const;
 	Fate fate_of(const std::string &key, const std::set<std::string> &listed, bool is_sure) const;
-	int forget_undefined();
-	void tell_undefined(const std::set<std::string> &tables) const;
+	int forget_undefined(bool is_sure);
 	int schema_like(uint64_t table, std::string *schema);
 	int count_tables();
 	int read_entries();
@@ -208,8 +208,12 @@ private:
 	std::map<std::string, Entry> entries_;
 	/* Partitions of tables that are being renamed, with their paths of before. */
 	std::map<std::string, std::string> renames_;
-	/* What the server had definitions of when this was loaded, if there are partitions. */
-	std::set<std::string> defined_;
+	/*
+	 * What the server had definitions of when this was loaded, and those of them that had their
+	 * rows here; noted if there are partitions, and the definitions could be listed.
+	 */
+	std::set<std::string> defined_, had_rows_;
+	bool is_noted_ = false;
 	/* To be dropped; and what a transaction still uses of these. */
 	std::set<uint64_t> dropped_, waiting_;
 	uint64_t next_table_ = 1;

@@ -31,8 +31,12 @@ int Dictionary::undo_renames()
 
 	for (auto &[path, from] : renames_) {
 		auto found = entries_.find(path);
+		bool is_over = found == entries_.end() || definitions::has_par(definitions::table_of(path));
 
-		if (found == entries_.end() || definitions::has_par(definitions::table_of(path))) {
+		if (is_over) {
+			/* As where a rename ends: the file's is durable before its record goes. */
+			if (definitions::sync_database(path) || definitions::sync_database(from))
+				continue;
 			change.remove_rename(path);
 			over.push_back(path);
 		} else if (!entries_.count(from) && definitions::is_listed(from)) {
@@ -61,14 +65,30 @@ int Dictionary::undo_renames()
 	return 0;
 }
 
+/* Returns whether it could. */
+static bool list_definitions(std::set<std::string> *tables)
+{
+	int error = definitions::all(tables);
+	char text[MYSYS_STRERROR_SIZE];
+
+	if (!error)
+		return true;
+	my_strerror(text, sizeof(text), error);
+	sql_print_warning("IOLANE: the definitions of the server's tables cannot be listed, so no partitions are dropped: %s",
+			  text);
+	return false;
+}
+
 void Dictionary::note_definitions()
 {
-	for (auto &[key, entry] : entries_) {
-		if (!entry.temporary && definitions::is_partition(key)) {
-			defined_ = definitions::all();
-			return;
-		}
-	}
+	auto is_lasting_partition = [](auto &each) { return !each.second.temporary && definitions::is_partition(each.first); };
+
+	if (std::none_of(entries_.begin(), entries_.end(), is_lasting_partition) || !list_definitions(&defined_))
+		return;
+	is_noted_ = true;
+	for (const std::string &table : defined_)
+		if (has_rows_of(table))
+			had_rows_.insert(table);
 }
 
 /* Whether there are all rows of a table that the server has a definition of. */
@@ -83,22 +103,25 @@ bool Dictionary::has_rows_of(const std::string &table) const
 }
 
 /*
- * Whether each definition that has come since this was loaded has its rows. One without may be
- * that of a table whose rows have not been renamed with it.
+ * Whether each definition that has come since this was loaded, or had its rows then, has them
+ * now. One without may be that of a table whose rows have not been renamed with it.
  */
-bool Dictionary::has_all_renamed(const std::set<std::string> &defined) const
+bool Dictionary::has_all_renamed() const
 {
+	std::set<std::string> defined;
+
+	if (!is_noted_ || !list_definitions(&defined))
+		return false;
 	for (const std::string &table : defined)
-		if (!defined_.count(table) && !has_rows_of(table))
+		if ((!defined_.count(table) || had_rows_.count(table)) && !has_rows_of(table))
 			return false;
 	return true;
 }
 
 /*
- * Of a partition, the files of its table decide. Nobody can want the rows in two cases. The server
- * has removed `.frm` since the engine was loaded: it has undone a CREATE, or finished a DROP, in its
- * own recovery. Or `.par` is gone as well, of a table that has its name in the middle of a statement
- * only: it goes before the partitions do. Elsewhere somebody may have removed or moved files.
+ * A partition of a table without `.frm` is dropped in two cases: (1) `.frm` was there when the engine
+ * was loaded, so the server's own recovery has removed it; (2) the table has a statement's name and no
+ * `.par`, which a DROP removes before the partitions. Anything else may be a file that somebody moved.
  */
 Dictionary::Fate Dictionary::fate_of(const std::string &key, const std::set<std::string> &listed, bool is_sure) const
 {
@@ -116,25 +139,35 @@ Dictionary::Fate Dictionary::fate_of(const std::string &key, const std::set<std:
 	return defined_.count(table) ? Fate::GOES : Fate::UNCERTAIN;
 }
 
-void Dictionary::tell_undefined(const std::set<std::string> &tables) const
+/* Tells what `say` makes of each name, of the first ones. */
+template <typename Say> static void tell(const std::set<std::string> &names, Say say)
 {
 	size_t told = 0;
 
-	for (const std::string &table : tables) {
+	for (const std::string &name : names) {
 		if (told++ == TOLD_MAX) {
-			sql_print_warning("IOLANE: and so of %zu more tables", tables.size() - TOLD_MAX);
+			sql_print_warning("IOLANE: and so of %zu more tables", names.size() - TOLD_MAX);
 			break;
 		}
-		sql_print_warning("IOLANE: the server has no definition of %s, whose rows are kept; bring its files back, or "
-				  "DROP TABLE %s", table.c_str(), definitions::quoted(table).c_str());
+		sql_print_warning("IOLANE: %s", say(name).c_str());
 	}
 }
 
-/* Takes out what the server has no definition of, or tells. */
-int Dictionary::forget_undefined()
+static std::string say_undefined(const std::string &table)
 {
-	bool is_sure = defined_.empty() || has_all_renamed(definitions::all());
-	std::set<std::string> listed, uncertain, dropped;
+	return "the server has no definition of " + table + ", whose rows are kept; bring its files back, or DROP TABLE " +
+	       definitions::quoted(table);
+}
+
+static std::string say_unreadable(const std::string &table)
+{
+	return "the file of the partitions of " + table + " cannot be read; their rows are kept; bring the file back";
+}
+
+/* Takes out what the server has no definition of, where that is sure, or tells. */
+int Dictionary::forget_undefined(bool is_sure)
+{
+	std::set<std::string> listed, uncertain, unreadable, dropped;
 	std::vector<std::string> gone;
 	std::string last;
 
@@ -155,11 +188,17 @@ int Dictionary::forget_undefined()
 			dropped.insert(table);
 			break;
 		case Fate::UNCERTAIN:
-			uncertain.insert(definitions::has_frm(table) ? key : table);
+			if (!definitions::has_frm(table))
+				uncertain.insert(table);
+			else if (listed.empty())
+				unreadable.insert(table);
+			else
+				uncertain.insert(key);
 			break;
 		}
 	}
-	tell_undefined(uncertain);
+	tell(uncertain, say_undefined);
+	tell(unreadable, say_unreadable);
 	for (const std::string &key : gone) {
 		int code = remove(key);
 
@@ -167,8 +206,15 @@ int Dictionary::forget_undefined()
 			return code;
 	}
 	/* One that stays is in nobody's way. */
-	for (const std::string &table : dropped)
-		definitions::remove_par(table);
+	for (const std::string &table : dropped) {
+		char text[MYSYS_STRERROR_SIZE];
+
+		if (int error = definitions::remove_par(table)) {
+			my_strerror(text, sizeof(text), error);
+			sql_print_warning("IOLANE: the file of the partitions of %s, which are dropped, stays: %s",
+					  table.c_str(), text);
+		}
+	}
 	return 0;
 }
 
@@ -220,11 +266,13 @@ int Dictionary::settle()
 	is_settled_ = true;
 	/* One of these may lead to a table that nothing leads to now. */
 	if (count)
-		return 0;
+		return forget_undefined(false);
 	code = read_entries();
 	if (!code)
-		code = forget_undefined();
+		code = forget_undefined(has_all_renamed());
 	defined_.clear();
+	had_rows_.clear();
+	is_noted_ = false;
 	return code ? code : drop_orphans();
 }
 

@@ -98,14 +98,18 @@ int list_directory(const std::string &path, std::vector<std::string> *names)
 	if (!directory)
 		return errno;
 	names->clear();
+	errno = 0;
 	while (const struct dirent *entry = readdir(directory)) {
 		std::string name = entry->d_name;
 
 		if (name != "." && name != "..")
 			names->push_back(name);
+		errno = 0;
 	}
+	int error = errno;
+
 	closedir(directory);
-	return 0;
+	return error;
 }
 
 void remove_directory(const std::string &path)

@@ -38,7 +38,7 @@ static int drop_table(handlerton *, const char *path)
 	THD *thd = current_thd;
 
 	/* As `#mysql50#t#P#p` it would go from below its table. */
-	if (thd && thd_sql_command(thd) == SQLCOM_DROP_TABLE && definitions::is_listed(Dictionary::key_of(path)))
+	if (thd && thd_sql_command(thd) == SQLCOM_DROP_TABLE && definitions::may_be_listed(Dictionary::key_of(path)))
 		return HA_ERR_NO_SUCH_TABLE;
 	int error = drop_table(thd, path);
 
