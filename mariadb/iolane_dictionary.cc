@@ -464,9 +464,6 @@ int Dictionary::finish_rename(const char *table)
 		change.remove_rename(last++->first);
 	if (first == last)
 		return 0;
-	/* Without its record a rename is not undone: the one of the file must be durable before. */
-	if (definitions::sync_database(first->first) || definitions::sync_database(first->second))
-		return 0;
 	/* Lost in a crash, they are found to be over. */
 	int code = change.commit(IOLANE_LAZY);
 
