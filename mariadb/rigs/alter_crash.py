@@ -7,10 +7,7 @@ the same rows, CHECK TABLE finds nothing, and no table of a half-done statement 
 """
 
 import os
-import random
 import sys
-import threading
-import time
 
 import protocol
 import servers
@@ -35,30 +32,22 @@ class Definition:
         return self.columns.keys() == other.columns.keys() and self.keys == other.keys
 
 
-class Alterer(threading.Thread):
+class Alterer(servers.Worker):
     """Alters the table until the server dies. `before` is what was acknowledged, `behind` what was asked for."""
 
-    def __init__(self, socket, definition, number, seed):
-        super().__init__()
-        self.socket, self.number = socket, number
-        self.random = random.Random(seed)
+    def __init__(self, server, definition, number, seed):
+        super().__init__(server, seed)
+        self.number = number
         self.before = self.behind = definition
         self.count = 0
-        self.error = None
 
-    def run(self):
-        try:
-            connection = protocol.Connection(self.socket)
-            while True:
-                statement, self.behind = self.choose()
-                must(connection, statement)
-                self.before = self.behind
-                self.count += 1
-                must(connection, f"UPDATE alters.t SET n = -n WHERE id % 50 = {self.number % 50}")
-        except protocol.Lost:
-            pass
-        except Failed as failed:
-            self.error = str(failed)
+    def work(self, connection):
+        while True:
+            statement, self.behind = self.choose()
+            must(connection, statement)
+            self.before = self.behind
+            self.count += 1
+            must(connection, f"UPDATE alters.t SET n = -n WHERE id % 50 = {self.number % 50}")
 
     def choose(self):
         behind = self.before.copy()
@@ -119,14 +108,8 @@ def play(server, options):
     admin.close()
     definition, number, altered = Definition(), 0, 0
     for kill in range(1, options.rounds + 1):
-        alterer = Alterer(server.socket, definition, number, chance.random())
-        alterer.start()
-        time.sleep(chance.uniform(*WORK_S))
-        died = server.process.poll() is not None
-        server.stop()
-        alterer.join()
-        if died or alterer.error:
-            raise Failed(alterer.error or f"the server died by itself:\n{server.tail()}")
+        alterer = Alterer(server, definition, number, chance.random())
+        servers.kill_beside(server, [alterer], chance.uniform(*WORK_S))
         server.resume()
         admin = protocol.Connection(server.socket)
         definition, number = check(admin, server, alterer), alterer.number
@@ -136,11 +119,5 @@ def play(server, options):
         yield
 
 
-def main():
-    options = servers.seeded_options(rounds=10)
-    server = servers.Server(options.folder, options.command)
-    return servers.count_kills(server, play(server, options), options.rounds)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(servers.count_kills(play))

@@ -10,12 +10,9 @@ After each restart:
 """
 
 import os
-import random
 import re
 import subprocess
 import sys
-import threading
-import time
 
 import protocol
 import servers
@@ -37,24 +34,16 @@ def body(group, version):
     return f"{group}:{version} " * (1 + version % 20)
 
 
-class Worker(threading.Thread):
+class Worker(servers.Worker):
     """Changes three rows a transaction, to the same version, until the server dies. What it was told is in `known`."""
 
-    def __init__(self, socket, number, known, seed):
-        super().__init__()
-        self.socket, self.number, self.known = socket, number, known
-        self.random = random.Random(seed)
-        self.error = None
+    def __init__(self, server, number, known, seed):
+        super().__init__(server, seed)
+        self.number, self.known = number, known
 
-    def run(self):
-        try:
-            connection = protocol.Connection(self.socket)
-            while True:
-                self.step(connection)
-        except protocol.Lost:
-            pass
-        except Failed as failed:
-            self.error = str(failed)
+    def work(self, connection):
+        while True:
+            self.step(connection)
 
     def step(self, connection):
         group = self.random.randrange(ROWS) * WORKERS + self.number
@@ -70,26 +59,18 @@ class Worker(threading.Thread):
         self.known[group] = (version, version)
 
 
-class Preparer(threading.Thread):
+class Preparer(servers.Worker):
     """XA transactions of one row each: some are committed, some rolled back, some left prepared."""
 
-    def __init__(self, socket, first, seed):
-        super().__init__()
-        self.socket, self.next = socket, first
-        self.random = random.Random(seed)
+    def __init__(self, server, first, seed):
+        super().__init__(server, seed)
+        self.next = first
         # number -> what was acknowledged last: started, prepared, asked-COMMIT, asked-ROLLBACK, COMMIT, ROLLBACK
         self.states = {}
-        self.error = None
 
-    def run(self):
-        try:
-            connection = protocol.Connection(self.socket)
-            while len(self.states) < XA_LIMIT:
-                connection = self.step(connection)
-        except protocol.Lost:
-            pass
-        except Failed as failed:
-            self.error = str(failed)
+    def work(self, connection):
+        while len(self.states) < XA_LIMIT:
+            connection = self.step(connection)
 
     def step(self, connection):
         number, self.next = self.next, self.next + 1
@@ -111,10 +92,9 @@ class Preparer(threading.Thread):
 
 
 class Rig:
-    def __init__(self, options):
-        self.options = options
+    def __init__(self, server, options):
+        self.server, self.options = server, options
         self.random = options.random
-        self.server = servers.Server(options.folder, options.command)
         self.known = {}
         self.next_xa = 1
         self.last = None
@@ -146,23 +126,15 @@ class Rig:
 
     def work(self):
         """Until the server is killed."""
-        workers = [Worker(self.server.socket, number, self.known, self.random.random()) for number in range(WORKERS)]
-        preparer = Preparer(self.server.socket, self.next_xa, self.random.random())
+        workers = [Worker(self.server, number, self.known, self.random.random()) for number in range(WORKERS)]
+        preparer = Preparer(self.server, self.next_xa, self.random.random())
         load = subprocess.Popen(self.sysbench("--threads=4", "--time=0", "--events=0", "--mysql-ignore-errors=all", "run"),
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for worker in workers + [preparer]:
-            worker.start()
-        time.sleep(self.random.uniform(*WORK_S))
-        died = self.server.process.poll() is not None
-        self.server.stop()
-        load.kill()
-        load.wait()
-        for worker in workers + [preparer]:
-            worker.join()
-            if worker.error:
-                raise Failed(f"before the kill: {worker.error}")
-        if died:
-            raise Failed(f"the server died by itself:\n{self.server.tail()}")
+        try:
+            servers.kill_beside(self.server, workers + [preparer], self.random.uniform(*WORK_S))
+        finally:
+            load.kill()
+            load.wait()
         self.next_xa = preparer.next
         return preparer.states
 
@@ -269,10 +241,9 @@ class Rig:
             yield
 
 
-def main():
-    rig = Rig(servers.seeded_options(rounds=10))
-    return servers.count_kills(rig.server, rig.rounds(), rig.options.rounds)
+def play(server, options):
+    return Rig(server, options).rounds()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(servers.count_kills(play))

@@ -7,11 +7,8 @@ left.
 """
 
 import os
-import random
 import re
 import sys
-import threading
-import time
 
 import protocol
 import servers
@@ -51,30 +48,23 @@ def partition(name, bound):
     return f"PARTITION {name} VALUES LESS THAN ({bound})"
 
 
-class Worker(threading.Thread):
+class Worker(servers.Worker):
     """Defines tables until the server dies. `before` is what was acknowledged, `behind` what was asked for."""
 
-    def __init__(self, socket, engine, number, tables, count, seed):
-        super().__init__()
-        self.socket, self.engine, self.number, self.random = socket, engine, number, random.Random(seed)
+    def __init__(self, server, engine, number, tables, count, seed):
+        super().__init__(server, seed, "parts")
+        self.engine, self.number = engine, number
         self.before = self.behind = tables
         self.count = count
         self.statement = None
-        self.error = None
 
-    def run(self):
-        try:
-            connection = protocol.Connection(self.socket, "parts")
-            while True:
-                self.behind = dict(self.before)
-                self.statement = self.choose()
-                must(connection, self.statement)
-                self.before = self.behind
-                self.refill(connection)
-        except protocol.Lost:
-            pass
-        except Failed as failed:
-            self.error = str(failed)
+    def work(self, connection):
+        while True:
+            self.behind = dict(self.before)
+            self.statement = self.choose()
+            must(connection, self.statement)
+            self.before = self.behind
+            self.refill(connection)
 
     def refill(self, connection):
         """Rows that a statement took."""
@@ -305,17 +295,8 @@ def play(server, options):
     own = tables_of_store(server)
     tables, counts = [{} for _ in range(WORKERS)], [0] * WORKERS
     for kill in range(1, options.rounds + 1):
-        workers = [Worker(server.socket, options.engine, number, tables[number], counts[number], chance.random()) for number in range(WORKERS)]
-        for worker in workers:
-            worker.start()
-        time.sleep(chance.uniform(*WORK_S))
-        died = server.process.poll() is not None
-        server.stop()
-        for worker in workers:
-            worker.join()
-        errors = [worker.error for worker in workers if worker.error]
-        if died or errors:
-            raise Failed("; ".join(errors) or f"the server died by itself:\n{server.tail()}")
+        workers = [Worker(server, options.engine, number, tables[number], counts[number], chance.random()) for number in range(WORKERS)]
+        servers.kill_beside(server, workers, chance.uniform(*WORK_S))
         server.resume()
         admin = protocol.Connection(server.socket)
         for number, worker in enumerate(workers):
@@ -330,11 +311,5 @@ def play(server, options):
         yield
 
 
-def main():
-    options = servers.seeded_options(rounds=10)
-    server = servers.Server(options.folder, options.command)
-    return servers.count_kills(server, play(server, options), options.rounds)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(servers.count_kills(play))

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import protocol
@@ -42,11 +43,47 @@ def seeded_options(**more):
     return chosen
 
 
-def count_kills(server, kills, rounds):
-    """Goes through `kills`, which kill the server and yield when all is right after it; the program's exit code."""
+class Worker(threading.Thread):
+    """Does `work` by a connection of its own until the server dies. What failed before that is its `error`."""
+
+    def __init__(self, server, seed, database=""):
+        super().__init__()
+        self.socket, self.database = server.socket, database
+        self.random = random.Random(seed)
+        self.error = None
+
+    def run(self):
+        try:
+            self.work(protocol.Connection(self.socket, self.database))
+        except protocol.Lost:
+            pass
+        except protocol.Failed as failed:
+            self.error = str(failed)
+
+
+def kill_beside(server, workers, seconds):
+    """Kills the server after so many seconds of these workers' work."""
+    for worker in workers:
+        worker.start()
+    time.sleep(seconds)
+    died = server.process.poll() is not None
+    server.stop()
+    for worker in workers:
+        worker.join()
+    errors = [worker.error for worker in workers if worker.error]
+    if errors:
+        raise protocol.Failed(f"before the kill: {'; '.join(errors)}")
+    if died:
+        raise protocol.Failed(f"the server died by itself:\n{server.tail()}")
+
+
+def count_kills(play):
+    """Goes through `play` of a server and the options, which kills it and yields when all is right after that; the program's exit code."""
+    chosen = seeded_options(rounds=10)
+    server, rounds = Server(chosen.folder, chosen.command), chosen.rounds
     passed = 0
     try:
-        for _ in kills:
+        for _ in play(server, chosen):
             passed += 1
     except (protocol.Failed, protocol.Lost) as failure:
         print(f"FAIL kill {passed + 1}: {failure}")
