@@ -22,6 +22,10 @@ static const std::string FRM = ".frm", PAR = ".par";
  */
 static const size_t WORD_BYTES = 4, PARTS_AT = 8, ENGINES_AT = 12;
 
+/* A `.frm` file of a table (datadict.cc, dd_frm_type): these, a version, and the kind of its engine. */
+static const std::string FRM_HEAD = "\376\1";
+static const size_t FRM_ENGINE_AT = 3;
+
 /* Of a filesystem whose top is the data folder; the server cannot read it. A database's would be lost@002bfound. */
 static const char LOST[] = "lost+found";
 
@@ -149,6 +153,14 @@ static bool is_whole(const std::string &text)
 	return !sum;
 }
 
+bool is_partitioned(const std::string &table)
+{
+	std::string text;
+
+	return !read_file(data_folder() + table + FRM, &text) && text.size() > FRM_ENGINE_AT &&
+	       !text.compare(0, FRM_HEAD.size(), FRM_HEAD) && (uchar) text[FRM_ENGINE_AT] == DB_TYPE_PARTITION_DB;
+}
+
 std::set<std::string> partitions_of(const std::string &table)
 {
 	std::set<std::string> names;
@@ -167,11 +179,6 @@ std::set<std::string> partitions_of(const std::string &table)
 		names.insert(std::move(each));
 	}
 	return names;
-}
-
-bool is_listed(const std::string &path)
-{
-	return is_partition(path) && partitions_of(table_of(path)).count(partition_of(path));
 }
 
 bool may_be_listed(const std::string &path)

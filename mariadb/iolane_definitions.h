@@ -31,11 +31,11 @@ bool is_of_statement(const std::string &path);
 bool has_frm(const std::string &table);
 bool has_par(const std::string &table);
 
+/* Whether the definition of a table says that it has partitions. */
+bool is_partitioned(const std::string &table);
+
 /* The partitions that a table's `.par` names; none if it cannot be read, or is not whole. */
 std::set<std::string> partitions_of(const std::string &table);
-
-/* Whether a path is that of such a partition. */
-bool is_listed(const std::string &path);
 
 /* Whether a path is that of such a partition, or may be: its table is there, but not what it lists. */
 bool may_be_listed(const std::string &path);

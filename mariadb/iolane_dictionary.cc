@@ -37,14 +37,19 @@ std::string Dictionary::key_of(const char *path)
 
 int Dictionary::put(const std::string &key, const Entry &entry)
 {
+	/* What has been called so does not come back. */
+	std::string replaced = renamed_from(key);
 	Change change;
 
 	change.put(entry.row(key));
+	change.remove_rename(replaced);
 	int code = change.commit(IOLANE_SYNCED);
 
-	if (!code)
-		entries_[key] = entry;
-	return code;
+	if (code)
+		return code;
+	entries_[key] = entry;
+	forget_rename(replaced);
+	return 0;
 }
 
 int Dictionary::remove(const std::string &key)
@@ -57,7 +62,7 @@ int Dictionary::remove(const std::string &key)
 	if (code)
 		return code;
 	entries_.erase(key);
-	renames_.erase(key);
+	forget_rename(key);
 	return 0;
 }
 
@@ -120,7 +125,7 @@ int Dictionary::load()
 	if (!code)
 		code = read_renames();
 	if (!code)
-		code = undo_renames();
+		code = mend_renames();
 	note_definitions();
 	return code ? code : count_tables();
 }
@@ -193,6 +198,7 @@ int Dictionary::create(const char *path, std::string schema, bool temporary, uin
 	Changing changing(this);
 	std::string key = key_of(path);
 
+	finish_renames();
 	if (entries_.count(key))
 		return HA_ERR_TABLE_EXIST;
 	int code = make_table(schema, table);
@@ -396,88 +402,11 @@ uint8_t Dictionary::key_format_of(const char *path)
 	return found == entries_.end() ? KEY_FORMAT : found->second.key_format;
 }
 
-int Dictionary::rename(const char *from, const char *to)
-{
-	Changing changing(this);
-	std::string old_key = key_of(from), new_key = key_of(to);
-	auto found = entries_.find(old_key);
-
-	if (found == entries_.end())
-		return HA_ERR_NO_SUCH_TABLE;
-	if (entries_.count(new_key))
-		return HA_ERR_TABLE_EXIST;
-	Entry entry = found->second;
-	Change change;
-
-	change.remove(old_key);
-	change.put(entry.row(new_key));
-	if (entry.layouts)
-		change.put_layouts(new_key, *entry.layouts);
-	auto before = renames_.find(old_key);
-	bool is_back = before != renames_.end() && before->second == new_key;
-	/* Where only the partition's name changes, the server logs what it does. */
-	bool is_of_table = definitions::is_partition(old_key) && definitions::is_partition(new_key) &&
-			   definitions::table_of(old_key) != definitions::table_of(new_key);
-
-	if (is_of_table && !is_back)
-		change.put_rename(new_key, old_key);
-	int code = change.commit(IOLANE_SYNCED);
-
-	if (code)
-		return error_of(code, nullptr);
-	renames_.erase(old_key);
-	if (is_of_table && !is_back)
-		renames_[new_key] = old_key;
-	entries_.erase(old_key);
-	entries_[new_key] = entry;
-	return 0;
-}
-
-int Dictionary::rename_partitioned(const char *from, const char *to)
-{
-	std::string old_key = key_of(from), new_key = key_of(to);
-	int error = HA_ERR_NO_SUCH_TABLE;
-
-	if (!definitions::has_par(old_key) || definitions::has_par(new_key))
-		return error;
-	for (const std::string &name : definitions::partitions_of(old_key)) {
-		std::string partition = definitions::PARTITION + name;
-
-		error = rename((old_key + partition).c_str(), (new_key + partition).c_str());
-		if (error)
-			break;
-	}
-	/* What is renamed by halves is found so when the dictionary is loaded. */
-	if (!error)
-		error = definitions::rename_par(old_key, new_key);
-	return error ? error : finish_rename(to);
-}
-
-int Dictionary::finish_rename(const char *table)
-{
-	Changing changing(this);
-	std::string key = key_of(table) + definitions::PARTITION;
-	auto first = renames_.lower_bound(key), last = first;
-	Change change;
-
-	while (last != renames_.end() && !last->first.compare(0, key.size(), key))
-		change.remove_rename(last++->first);
-	if (first == last)
-		return 0;
-	/* Lost in a crash, they are found to be over. */
-	int code = change.commit(IOLANE_LAZY);
-
-	if (code)
-		return error_of(code, nullptr);
-	renames_.erase(first, last);
-	return 0;
-}
-
 int Dictionary::drop_undefined(const char *table)
 {
 	Changing changing(this);
 	std::string key = key_of(table), partition = key + definitions::PARTITION;
-	std::vector<std::string> found;
+	std::vector<std::map<std::string, Entry>::iterator> found;
 	Change change;
 
 	if (definitions::has_frm(key) || definitions::has_par(key))
@@ -489,7 +418,7 @@ int Dictionary::drop_undefined(const char *table)
 		if (definitions::has_frm(each->first))
 			continue;
 		change.remove(each->first);
-		found.push_back(each->first);
+		found.push_back(each);
 	}
 	if (found.empty())
 		return HA_ERR_NO_SUCH_TABLE;
@@ -497,10 +426,10 @@ int Dictionary::drop_undefined(const char *table)
 
 	if (code)
 		return error_of(code, nullptr);
-	for (const std::string &each : found) {
-		drop_table(entries_.at(each).table());
+	for (auto each : found) {
+		drop_table(each->second.table());
+		forget_rename(each->first);
 		entries_.erase(each);
-		renames_.erase(each);
 	}
 	return 0;
 }
@@ -513,6 +442,7 @@ int Dictionary::drop(const char *path, uint64_t *table)
 
 	if (found == entries_.end())
 		return HA_ERR_NO_SUCH_TABLE;
+	finish_renames();
 	*table = found->second.table();
 	int code = remove(key);
 

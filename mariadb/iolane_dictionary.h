@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <tuple>
 #include <vector>
 
 namespace iolane {
@@ -46,9 +47,9 @@ struct Filled {
 class Dictionary {
 public:
 	/*
-	 * Reads it, or makes it in a new store. Partitions whose table was being renamed when the
-	 * server stopped get their path of before: the server's own recovery, which follows, finds
-	 * all of a table's partitions where its `.par` file is.
+	 * Reads it, or makes it in a new store. A table with partitions that was being renamed when
+	 * the server stopped has `.par` and its partitions where `.frm` is then: the server's own
+	 * recovery, which follows, goes by these files.
 	 */
 	int load();
 
@@ -125,9 +126,6 @@ public:
 	/* Renames a table with partitions, as the server does it: these, and its `.par` file. */
 	int rename_partitioned(const char *from, const char *to);
 
-	/* All partitions of a table have been renamed, and its `.par` file. */
-	int finish_rename(const char *table);
-
 	/* Drops the partitions of a table of which the server has no definition; HA_ERR_NO_SUCH_TABLE if it has none. */
 	int drop_undefined(const char *table);
 
@@ -183,6 +181,13 @@ private:
 		std::unique_lock<std::mutex> lock_;
 	};
 
+	/* Of a table with partitions, or what was one. */
+	struct Rename {
+		std::string to, from;
+
+		bool operator<(const Rename &other) const { return std::tie(to, from) < std::tie(other.to, other.from); }
+	};
+
 	/* What is to become of an entry when the server has recovered. */
 	enum class Fate { STAYS, GOES, UNCERTAIN };
 
@@ -193,7 +198,13 @@ private:
 	void drop_waiting();
 	int drop_orphans();
 	int read_renames();
-	int undo_renames();
+	int mend_renames();
+	void finish_renames();
+	void forget_rename(const std::string &key);
+	bool is_renamed(const std::string &key) const;
+	std::string renamed_from(const std::string &key) const;
+	bool has_moved(const Rename &rename, const std::set<std::string> &names) const;
+	int bring_par(const Rename &rename, const std::set<std::string> &names) const;
 	void note_definitions();
 	bool has_rows_of(const std::string &table) const;
 	bool has_all_renamed() const;
@@ -206,8 +217,8 @@ private:
 
 	std::mutex mutex_;
 	std::map<std::string, Entry> entries_;
-	/* Partitions of tables that are being renamed, with their paths of before. */
-	std::map<std::string, std::string> renames_;
+	/* The partitions that have been renamed, until it is durable that the table's files have, too. */
+	std::map<Rename, std::set<std::string>> renames_;
 	/*
 	 * What the server had definitions of when this was loaded, and those of them that had their
 	 * rows here; noted if there are partitions, and the definitions could be listed.

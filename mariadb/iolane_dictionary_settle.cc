@@ -7,63 +7,8 @@
 
 namespace iolane {
 
-using dictionary_rows::Change;
-
 /* Lines of the server's log about tables of which it has no definition, each time it starts. */
 static const size_t TOLD_MAX = 20;
-
-int Dictionary::read_renames()
-{
-	return dictionary_rows::read_renames([&](const std::string &path, const std::string &from) {
-		renames_[path] = from;
-		return 0;
-	});
-}
-
-/*
- * The server renames a table's partitions one by one, and then its `.par` file. What stopped it
- * in between has left partitions where no file leads to, and its own recovery goes by the file.
- */
-int Dictionary::undo_renames()
-{
-	std::vector<std::string> back, over;
-	Change change;
-
-	for (auto &[path, from] : renames_) {
-		auto found = entries_.find(path);
-		bool is_over = found == entries_.end() || definitions::has_par(definitions::table_of(path));
-
-		if (is_over) {
-			/* As where a rename ends: the file's is durable before its record goes. */
-			if (definitions::sync_database(path) || definitions::sync_database(from))
-				continue;
-			change.remove_rename(path);
-			over.push_back(path);
-		} else if (!entries_.count(from) && definitions::is_listed(from)) {
-			change.remove(path);
-			change.put(found->second.row(from));
-			if (found->second.layouts)
-				change.put_layouts(from, *found->second.layouts);
-			back.push_back(path);
-		}
-	}
-	if (back.empty() && over.empty())
-		return 0;
-	int code = change.commit(IOLANE_SYNCED);
-
-	if (code)
-		return code;
-	for (const std::string &path : back) {
-		auto moved = entries_.extract(path);
-
-		moved.key() = renames_[path];
-		entries_.insert(std::move(moved));
-		renames_.erase(path);
-	}
-	for (const std::string &path : over)
-		renames_.erase(path);
-	return 0;
-}
 
 /* Returns whether it could. */
 static bool list_definitions(std::set<std::string> *tables)
@@ -131,7 +76,7 @@ Dictionary::Fate Dictionary::fate_of(const std::string &key, const std::set<std:
 		return Fate::STAYS;
 	if (definitions::has_frm(table))
 		return listed.count(definitions::partition_of(key)) ? Fate::STAYS : Fate::UNCERTAIN;
-	if (table == key || !is_sure || renames_.count(key) || !definitions::has_database(key) ||
+	if (table == key || !is_sure || is_renamed(key) || !definitions::has_database(key) ||
 	    definitions::has_shadow(table))
 		return Fate::UNCERTAIN;
 	if (definitions::is_of_statement(table))
@@ -264,6 +209,7 @@ int Dictionary::settle()
 		return code;
 	prepared.values(&count);
 	is_settled_ = true;
+	finish_renames();
 	/* One of these may lead to a table that nothing leads to now. */
 	if (count)
 		return forget_undefined(false);

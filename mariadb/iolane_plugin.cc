@@ -45,12 +45,6 @@ static int drop_table(handlerton *, const char *path)
 	return error == HA_ERR_NO_SUCH_TABLE ? dictionary.drop_undefined(path) : error;
 }
 
-/* The server has changed the `.par` file of a table, after its partitions. */
-static int changed_partitions(const char *path, const char *, chf_create_flags what)
-{
-	return what == CHF_RENAME_FLAG ? dictionary.finish_rename(path) : 0;
-}
-
 std::string data_folder()
 {
 	std::string path = mysql_real_data_home_ptr;
@@ -89,7 +83,6 @@ static int initialize(void *place)
 	}
 	hton->create = create_handler;
 	hton->drop_table = drop_table;
-	hton->create_partitioning_metadata = changed_partitions;
 	hton->check_version = check_version;
 	set_up_transactions(hton);
 	set_up_status(hton);

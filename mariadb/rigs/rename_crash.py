@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A server that is killed before each step of statements that rename tables with partitions; scripts/mariadb-crash --renames runs it.
+
+gdb stops the server before its first, second, ... rename of a file or of a partition, and kills it there, until the statement
+gets through. After each restart the tables have the names of before or those behind the statement, with all of their rows and their
+triggers, nothing else is left, and the statement can be said again. Of the first statement, the server's recovery is killed before each
+of its steps, too.
+"""
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+
+import protocol
+import servers
+from protocol import Failed, must
+
+DATABASES = ("parts", "other")
+ROWS = 50
+GDB_S_MAX = 60
+READY = "the steps are watched"
+KILLED = "killed before "
+# Renames of files, and the engine's of partitions: not where they are called, which would be a step of its own.
+STEPS = ("-qualified -function rename", "-source iolane_dictionary_renames.cc -function iolane::Dictionary::rename")
+SCRIPT = """
+set pagination off
+set confirm off
+set breakpoint pending on
+handle all nostop noprint pass
+{breaks}
+echo {ready}\\n
+set $passed = 0
+{go}
+while $passed < {passes}
+  set $passed = $passed + 1
+  continue
+end
+printf "{killed}"
+info symbol $pc
+kill
+"""
+
+
+class Statement:
+    """What tables there are before it and behind it: their first ids by their names."""
+
+    def __init__(self, text, before, behind, has_trigger=False):
+        self.text, self.before, self.behind, self.has_trigger = text, before, behind, has_trigger
+
+
+A, B, C = "parts.a", "parts.b", "parts.c"
+ODD, ODDER = "parts.`a b`", "parts.`ä#P#-`"
+STATEMENTS = (
+    Statement(f"RENAME TABLE {A} TO {B}", {A: 0}, {B: 0}, has_trigger=True),
+    Statement(f"RENAME TABLE {ODD} TO {ODDER}", {ODD: 0}, {ODDER: 0}),
+    Statement(f"RENAME TABLE {A} TO other.b", {A: 0}, {"other.b": 0}),
+    Statement(f"RENAME TABLE {A} TO {C}, {B} TO {A}, {C} TO {B}", {A: 0, B: 100}, {B: 0, A: 100}),
+    Statement(f"ALTER TABLE {A} RENAME {B}", {A: 0}, {B: 0}, has_trigger=True),
+    Statement(f"ALTER TABLE {ODD} FORCE, ALGORITHM=COPY", {ODD: 0}, {ODD: 0}),
+    Statement(f"ALTER TABLE {A} RENAME {B}, ADD COLUMN w INT FIRST, ALGORITHM=COPY", {A: 0}, {B: 0}, has_trigger=True),
+)
+
+
+def script(folder, passes, go):
+    path = os.path.join(folder, "gdb-script")
+    breaks = "\n".join(f"break {step}" for step in STEPS)
+    with open(path, "w") as file:
+        file.write(SCRIPT.format(breaks=breaks, ready=READY, go=go, passes=passes, killed=KILLED))
+    return path
+
+
+class Watch:
+    """gdb on a running server, which it kills before the step that comes behind so many others."""
+
+    def __init__(self, server, passes):
+        place = script(server.folder, passes, "continue")
+        self.gdb = subprocess.Popen(["gdb", "-nx", "-batch", "-p", str(server.process.pid), "-x", place],
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.said = []
+        for line in self.gdb.stdout:
+            self.said.append(line)
+            if READY in line:
+                return
+        raise SystemExit(f"gdb cannot watch the server:\n{''.join(self.said)}")
+
+    def end(self):
+        """Where it has killed the server, which is gone by now; None if nowhere."""
+        try:
+            said, _ = self.gdb.communicate(timeout=GDB_S_MAX)
+        finally:
+            self.gdb.kill()
+        return step_of(said)
+
+
+def step_of(said):
+    found = re.search(KILLED + r"(.+?)(?:\(| \+ \d| in section)", said)
+    return found and found.group(1)
+
+
+def make(connection, statement, engine):
+    for name, first in statement.before.items():
+        must(connection, f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT, KEY (v)) ENGINE={engine}"
+             f" PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN ({first + ROWS // 2}), PARTITION `p-1` VALUES LESS THAN MAXVALUE)")
+        must(connection, f"INSERT INTO {name} (id, v) SELECT seq, seq * 7 FROM parts.seq_{first}_to_{first + ROWS - 1}")
+        if statement.has_trigger:
+            must(connection, f"CREATE TRIGGER parts.sevenfold BEFORE INSERT ON {name} FOR EACH ROW SET NEW.v = NEW.id * 7")
+
+
+def names(connection, table, schema, name):
+    rows = must(connection, f"SELECT {schema}, {name} FROM information_schema.{table} WHERE {schema} IN {DATABASES}").rows
+    return {quoted(database.decode(), table.decode()) for database, table in rows}
+
+
+def quoted(database, table):
+    return f"{database}.{table if table.isalnum() else f'`{table}`'}"
+
+
+def first_of(connection, name):
+    """Its first id, if it has all of its rows."""
+    for row in must(connection, f"CHECK TABLE {name} EXTENDED").rows:
+        if row[2] in (b"error", b"Error") or (row[2] == b"status" and row[3] != b"OK"):
+            raise Failed(f"CHECK TABLE {name}: {row[3].decode()}")
+    count, first, last, right = must(connection, f"SELECT COUNT(*), MIN(id), MAX(id), SUM(v = id * 7) FROM {name}").rows[0]
+    if int(count) != ROWS or int(last) - int(first) != ROWS - 1 or int(right) != ROWS:
+        raise Failed(f"{name} has {int(count)} rows")
+    return int(first)
+
+
+def check(server, connection, statement):
+    """Returns whether the statement has been done, if there is what should be then, or what was before, and nothing else."""
+    try:
+        found = {name: first_of(connection, name) for name in names(connection, "tables", "table_schema", "table_name")}
+        if found not in (statement.before, statement.behind):
+            raise Failed(f"there are {found}")
+        triggered = names(connection, "triggers", "event_object_schema", "event_object_table")
+        if triggered != (set(found) if statement.has_trigger else set()):
+            raise Failed(f"there are triggers of {triggered}")
+        check_files(server, found)
+    except Failed as failed:
+        raise Failed(f"{failed}; files {files(server)}\n{server.tail()}") from failed
+    return found == statement.behind != statement.before
+
+
+def files(server):
+    return sorted(name for database in DATABASES for name in os.listdir(os.path.join(server.folder, "data", database)))
+
+
+def check_files(server, tables):
+    left = [name for name in files(server) if name.startswith("#")]
+    for ending in (".frm", ".par"):
+        if sum(name.endswith(ending) for name in files(server)) != len(tables):
+            left.append(f"*{ending}")
+    if left:
+        raise Failed(f"there is left {left}")
+
+
+def clean(connection, statement):
+    for name in {**statement.before, **statement.behind}:
+        must(connection, f"DROP TABLE IF EXISTS {name}")
+
+
+def killed_at(server, statement, passes):
+    """Where the server was killed in the statement; None if that came to its end before."""
+    connection = protocol.Connection(server.socket)
+    watch = Watch(server, passes)
+    try:
+        must(connection, statement.text)
+        # Nothing is left to stop it at.
+        server.stop()
+    except protocol.Lost:
+        pass
+    step = watch.end()
+    server.stop()
+    return step
+
+
+def killed_in_recovery(server, passes):
+    """The same when it starts again: None if it has started."""
+    command = server.command
+    try:
+        server.command = ["gdb", "-nx", "-batch", "-x", script(server.folder, passes, "run"), "--args"] + command
+        server.resume()
+    except SystemExit:
+        return step_of(server.tail())
+    finally:
+        server.command = command
+    server.stop()
+    return None
+
+
+def settle(server, statement):
+    """Starts the server, looks what there is, and says the statement, if it has not been done."""
+    server.resume()
+    connection = protocol.Connection(server.socket)
+    if not check(server, connection, statement):
+        must(connection, statement.text)
+        if not check(server, connection, statement) and statement.before != statement.behind:
+            raise Failed("the statement does nothing")
+    clean(connection, statement)
+    connection.close()
+
+
+def play(server, engine):
+    """Yields what was done to the server when all was right after that."""
+    server.start()
+    connection = protocol.Connection(server.socket)
+    for database in DATABASES:
+        must(connection, f"CREATE DATABASE {database}")
+    connection.close()
+    for place, statement in enumerate(STATEMENTS):
+        for passes in itertools.count():
+            step = prepare(server, statement, engine, passes)
+            settle(server, statement)
+            if step is None:
+                break
+            yield f"{statement.text}: killed before step {passes + 1}, {step}"
+            again = itertools.count() if place == 0 else ()
+            for more in again:
+                prepare(server, statement, engine, passes)
+                step_again = killed_in_recovery(server, more)
+                settle(server, statement)
+                if step_again is None:
+                    break
+                yield f"{statement.text}: killed before step {passes + 1}, {step}, and step {more + 1} of the recovery, {step_again}"
+
+
+def prepare(server, statement, engine, passes):
+    connection = protocol.Connection(server.socket)
+    make(connection, statement, engine)
+    connection.close()
+    return killed_at(server, statement, passes)
+
+
+def main():
+    options = servers.options()
+    server = servers.Server(options.folder, options.command)
+    passed = failed = 0
+    try:
+        for done in play(server, options.engine):
+            print(done, flush=True)
+            passed += 1
+    except (Failed, protocol.Lost) as failure:
+        print(f"FAIL after {passed} kills: {failure}")
+        failed = 1
+    finally:
+        server.stop()
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 3 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
