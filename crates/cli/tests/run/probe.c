@@ -6,6 +6,7 @@
  *   probe PATTERN DIRECTORY
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -482,12 +483,67 @@ static void confined(void)
 	SHOW(holds(fd, 0));
 }
 
+/* Every file that the stream's descriptor may be goes to the disk. */
+static void sync_often(FILE *stream)
+{
+	for (int i = 0; i < 10; i++)
+		SHOW(fputc('s', stream) == EOF || fflush(stream) || fdatasync(fileno(stream)));
+}
+
+/* What the C library opens and closes by itself, whose numbers go from one to the next. */
+static void streams(void)
+{
+	DIR *folder = opendir(directory);
+	int number = dirfd(folder), pair[2];
+	char bytes[8];
+	FILE *stream;
+
+	SHOW(fsync(number));
+	SHOW(closedir(folder));
+	stream = fopen(path_of("stream"), "w");
+	SHOW(fileno(stream) == number);
+	sync_often(stream);
+	SHOW(fclose(stream));
+
+	stream = fdopen(open_file("direct", O_RDWR | O_DIRECT), "r+");
+	SHOW(fileno(stream) == number);
+	SHOW(pwrite(number, page, PAGE, 0));
+	SHOW(fclose(stream));
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		die("socketpair");
+	SHOW(pair[0] == number);
+	SHOW(write(pair[1], "hello", 5));
+	SHOW(read(number, bytes, sizeof(bytes)));
+	SHOW(fsync(number));
+
+	SHOW(syscall(SYS_close, number));
+	stream = fopen("/dev/null", "w");
+	SHOW(fileno(stream) == number);
+	SHOW(fsync(number));
+	stream = freopen(path_of("again"), "w", stream);
+	SHOW(fileno(stream) == number);
+	sync_often(stream);
+	SHOW(fclose(stream));
+
+	stream = popen("echo hello", "r");
+	SHOW(fileno(stream) == number);
+	SHOW(read(number, bytes, sizeof(bytes)));
+	SHOW(pclose(stream));
+	stream = fopen(path_of("last"), "w");
+	SHOW(fileno(stream) == number);
+	sync_often(stream);
+	errno = 0;
+	fclose(fmemopen(bytes, sizeof(bytes), "r"));
+	printf("errno %d\n", errno);
+}
+
 static const struct pattern patterns[] = {
 	{ "plain", plain },	    { "wrong", wrong },	      { "direct", direct }, { "large", large },
 	{ "append", append },	    { "descriptors", descriptors }, { "passed", passed },
 	{ "forked", forked },	    { "cloned", cloned },     { "threads", threads },
 	{ "cancelled", cancelled }, { "signals", signals },   { "jumped", jumped },
 	{ "vforked", vforked },	    { "confined", confined },
+	{ "streams", streams },
 };
 
 int main(int count, char **arguments)

@@ -94,6 +94,11 @@ reals! {
     fn close(fd: c_int) -> c_int;
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     fn closefrom(first: c_int) -> ();
+    fn fclose(stream: *mut c_void) -> c_int;
+    fn pclose(stream: *mut c_void) -> c_int;
+    fn closedir(folder: *mut c_void) -> c_int;
+    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut c_void) -> *mut c_void;
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void;
     fn dup(fd: c_int) -> c_int;
     fn dup2(from: c_int, to: c_int) -> c_int;
     fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;

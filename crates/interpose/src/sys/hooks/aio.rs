@@ -8,6 +8,7 @@ use iolane_protocol::Call;
 use iolane_protocol::sys::clock;
 use iolane_protocol::sys::raw::syscall6;
 
+use super::control::retire_before;
 use super::lock;
 use super::process::{confines, goes_past_hooks};
 use crate::ahead;
@@ -282,6 +283,7 @@ pub unsafe extern "C-unwind" fn syscall(
             _ => {
                 if goes_past_hooks(number) {
                     ahead::give_up();
+                    retire_before(number, a, b);
                 }
                 let do_it = || real::syscall(number, a, b, c, d, e, f);
                 if confines(number, a) {

@@ -1,6 +1,6 @@
 //! What makes a descriptor name another file, or changes how it goes there.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use libc::mode_t;
 
@@ -50,6 +50,100 @@ fn retire_range(first: c_uint, last: c_uint) {
     ahead::forget_range(first, last);
     asynchronous::flush(|_, of| (first..=last).contains(&(of as c_uint)));
     descriptor::forget_range(first, last);
+}
+
+/// The same for a system call by number that closes.
+pub(super) fn retire_before(number: libc::c_long, first: usize, second: usize) {
+    #[cfg(target_arch = "x86_64")]
+    let is_dup2 = number == libc::SYS_dup2;
+    #[cfg(not(target_arch = "x86_64"))]
+    let is_dup2 = false;
+    match number {
+        libc::SYS_close => retire(first as c_int),
+        libc::SYS_close_range => retire_range(first as c_uint, second as c_uint),
+        _ if is_dup2 || number == libc::SYS_dup3 => retire(second as c_int),
+        _ => {}
+    }
+}
+
+unsafe extern "C" {
+    fn fileno(stream: *mut c_void) -> c_int;
+    fn dirfd(folder: *mut c_void) -> c_int;
+}
+
+/// The same for what the C library closes by itself, which knows its descriptor. `errno` stays.
+fn retire_behind(descriptor_of: impl FnOnce() -> c_int) {
+    // SAFETY: the calling thread's own.
+    let error = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *error };
+    let descriptor = descriptor_of();
+    // SAFETY: as above.
+    unsafe { *error = before };
+    if descriptor >= 0 {
+        retire(descriptor);
+    }
+}
+
+macro_rules! closing {
+    ($($name:ident by $descriptor_of:ident;)*) => {
+        $(
+            /// See the manual page of that name.
+            ///
+            /// # Safety
+            /// As there.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C-unwind" fn $name(what: *mut c_void) -> c_int {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    retire_behind(|| $descriptor_of(what));
+                    real::$name(what)
+                }
+            }
+        )*
+    };
+}
+
+closing! {
+    fclose by fileno;
+    pclose by fileno;
+    closedir by dirfd;
+}
+
+macro_rules! reopening {
+    ($($name:ident)*) => {
+        $(
+            /// freopen(3)
+            ///
+            /// # Safety
+            /// As there.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C-unwind" fn $name(
+                path: *const c_char,
+                mode: *const c_char,
+                stream: *mut c_void,
+            ) -> *mut c_void {
+                // SAFETY: the caller's promise. The new file may have the number of the old one.
+                unsafe {
+                    retire_behind(|| fileno(stream));
+                    real::freopen64(path, mode, stream)
+                }
+            }
+        )*
+    };
+}
+
+reopening! { freopen freopen64 }
+
+/// fdopen(3): what is written by the stream, nobody sees.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void {
+    ahead::share(fd);
+    // SAFETY: the caller's promise.
+    unsafe { real::fdopen(fd, mode) }
 }
 
 macro_rules! opening {
