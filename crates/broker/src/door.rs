@@ -248,8 +248,11 @@ impl Guests {
         let welcome = Welcome {
             client: client as u32,
         };
-        // If that fails it has ended, which shows in a moment.
-        let _ = socket::answer(guest, &welcome.to_bytes(), file.as_fd());
+        if socket::answer(guest, &welcome.to_bytes(), file.as_fd()).is_err() {
+            // It has ended, or waits no longer and may come again.
+            self.bid_farewell(client);
+            return Ok(None);
+        }
         self.came.fetch_add(1, Ordering::Relaxed);
         Ok(Some((client, process)))
     }

@@ -20,7 +20,7 @@ fn it_need_not_ask() {
     let broker = Broker::start(&Rules::parse("").unwrap(), false).unwrap();
     let (_, value) = broker.environment();
     let address = Address::parse(value.as_bytes()).unwrap();
-    let (_, memory) = introduce::introduce_and_map(&address).unwrap();
+    let (_, memory) = introduce::introduce_and_map(&address, introduce::PATIENCE_MS).unwrap();
     let entry = &memory.devices[0];
     assert!(entry.take(disk));
     memory.header.ring(true);

@@ -156,9 +156,9 @@ fn who_does_not_know_the_token_is_not_let_in() {
     let (_, value) = broker.environment();
     let wrong = format!("{}{}", &value[..value.len() - 32], "0".repeat(32));
     let address = Address::parse(wrong.as_bytes()).unwrap();
-    assert!(introduce::introduce(&address).is_none());
+    assert!(introduce::introduce(&address, introduce::PATIENCE_MS).is_err());
     let right = Address::parse(value.as_bytes()).unwrap();
-    assert!(introduce::introduce(&right).is_some());
+    assert!(introduce::introduce(&right, introduce::PATIENCE_MS).is_ok());
     assert_eq!(broker.finish().unwrap().processes, 1);
 }
 
@@ -167,9 +167,9 @@ fn a_memory_without_a_broker_is_over() {
     let broker = Broker::start(&Rules::parse("").unwrap(), false).unwrap();
     let (_, value) = broker.environment();
     let address = Address::parse(value.as_bytes()).unwrap();
-    let (_, memory) = introduce::introduce_and_map(&address).unwrap();
+    let (_, memory) = introduce::introduce_and_map(&address, introduce::PATIENCE_MS).unwrap();
     assert!(memory.header.is_serving());
     broker.finish().unwrap();
     assert!(memory.header.is_over() && !memory.header.is_serving());
-    assert!(introduce::introduce(&address).is_none());
+    assert!(introduce::introduce(&address, introduce::PATIENCE_MS).is_err());
 }

@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use iolane_protocol::sys::introduce;
+use iolane_protocol::sys::clock;
+use iolane_protocol::sys::introduce::{self, Missed, PATIENCE_MS};
 use iolane_protocol::{Address, ENVIRONMENT, Memory, Welcome};
 
 use crate::sys::{environment, page};
@@ -16,8 +17,11 @@ pub struct OwnPage {
     /// Whose it is: a child of vfork has its parent's memory. 0 in a child of fork that has not
     /// come yet.
     process: AtomicU32,
-    /// [`STRANGER`], [`COMING`], [`REFUSED`], or [`WELCOME`] plus the client's number.
+    /// [`STRANGER`], [`COMING`], [`REFUSED`], [`AWAY`], or [`WELCOME`] plus the client's number.
     standing: AtomicU32,
+    /// When one that is away comes again, and how long it has stayed away before that.
+    again_ns: AtomicU64,
+    pause_ns: AtomicU64,
     /// Rules that match the command line.
     process_rules: AtomicU64,
     /// Requests so far.
@@ -31,7 +35,15 @@ pub struct OwnPage {
 const STRANGER: u32 = 0;
 const COMING: u32 = 1;
 const REFUSED: u32 = 2;
-const WELCOME: u32 = 3;
+/// It found no way to the broker for now.
+const AWAY: u32 = 3;
+const WELCOME: u32 = 4;
+
+/// How long one that is away stays so: longer each time.
+const PAUSE_NS_MIN: u64 = 1_000_000_000;
+const PAUSE_NS_MAX: u64 = 64 * PAUSE_NS_MIN;
+/// How long the broker may take to answer one that was away.
+const PATIENCE_AGAIN_MS: u32 = 100;
 
 static ADDRESS: OnceLock<Address> = OnceLock::new();
 static PAGE: OnceLock<&'static OwnPage> = OnceLock::new();
@@ -77,7 +89,8 @@ pub fn current() -> Option<Client> {
     }
     let page = *PAGE.get()?;
     let standing = match page.standing.load(Ordering::Acquire) {
-        STRANGER => come(page)?,
+        STRANGER => come(page, STRANGER)?,
+        AWAY => come_again(page)?,
         standing => standing,
     };
     let number = standing.checked_sub(WELCOME)? as usize;
@@ -153,7 +166,7 @@ pub fn start_reader(start: impl FnOnce() -> bool) {
 }
 
 /// Goes to the broker. One thread does; others go unscheduled meanwhile.
-fn come(page: &OwnPage) -> Option<u32> {
+fn come(page: &OwnPage, before: u32) -> Option<u32> {
     if is_guest_of(page) {
         // It would come in its parent's name, and the name would go with it.
         return None;
@@ -161,31 +174,56 @@ fn come(page: &OwnPage) -> Option<u32> {
     page.process
         .store(environment::process_number(), Ordering::Relaxed);
     page.standing
-        .compare_exchange(STRANGER, COMING, Ordering::AcqRel, Ordering::Acquire)
+        .compare_exchange(before, COMING, Ordering::AcqRel, Ordering::Acquire)
         .ok()?;
-    let standing = match welcome() {
-        Some(welcome) => WELCOME + welcome.client,
-        None => REFUSED,
+    let standing = match welcome(before == STRANGER) {
+        Ok(welcome) => WELCOME + welcome.client,
+        Err(Missed::Gone) => REFUSED,
+        Err(Missed::ForNow) => {
+            let pause_ns = 2 * page.pause_ns.load(Ordering::Relaxed);
+            let pause_ns = pause_ns.clamp(PAUSE_NS_MIN, PAUSE_NS_MAX);
+            page.pause_ns.store(pause_ns, Ordering::Relaxed);
+            page.again_ns
+                .store(clock::now_ns() + pause_ns, Ordering::Relaxed);
+            AWAY
+        }
     };
     page.standing.store(standing, Ordering::Release);
     Some(standing)
 }
 
-fn welcome() -> Option<Welcome> {
-    let address = ADDRESS.get()?;
+/// The same after it was in vain.
+#[cold]
+fn come_again(page: &OwnPage) -> Option<u32> {
+    if clock::now_ns() < page.again_ns.load(Ordering::Relaxed) {
+        return None;
+    }
+    come(page, AWAY)
+}
+
+fn welcome(is_first: bool) -> Result<Welcome, Missed> {
+    let address = ADDRESS.get().ok_or(Missed::Gone)?;
+    let patience_ms = if is_first {
+        PATIENCE_MS
+    } else {
+        PATIENCE_AGAIN_MS
+    };
     let (welcome, memory) = match MEMORY.get() {
         // A child has the mapping of the process that forked it.
         Some(memory) => {
-            asynchronous::forget_all();
-            (introduce::introduce(address)?, memory)
+            if is_first {
+                asynchronous::forget_all();
+            }
+            (introduce::introduce(address, patience_ms)?, memory)
         }
         None => {
-            let (welcome, memory) = introduce::introduce_and_map(address)?;
+            let (welcome, memory) = introduce::introduce_and_map(address, patience_ms)?;
             MEMORY.set(memory);
             (welcome, memory)
         }
     };
-    memory.header.is_known().then_some(welcome)
+    let is_known = memory.header.is_known();
+    is_known.then_some(welcome).ok_or(Missed::Gone)
 }
 
 impl Client {

@@ -32,7 +32,7 @@ pub fn wait_until(is_so: impl Fn() -> bool) {
 /// there, and whether it is the first that names a disk.
 pub fn come(address: &str, disk: u64) -> (&'static Memory, usize, bool) {
     let address = Address::parse(address.as_bytes()).unwrap();
-    let (welcome, memory) = introduce::introduce_and_map(&address).unwrap();
+    let (welcome, memory) = introduce::introduce_and_map(&address, introduce::PATIENCE_MS).unwrap();
     let entry = &memory.devices[0];
     let is_first = entry.take(disk);
     memory.header.ring(true);

@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use crate::place::{iolane_run, on_disk, report, wait_until};
+use crate::place::{iolane_run, on_disk, probe, report, scheduled, wait_until};
 
 /// Copies this many blocks of 4 KiB, each durable before the next.
 const BLOCKS: u64 = 3000;
@@ -61,6 +62,37 @@ fn a_writer_goes_on_when_the_broker_is_stopped() {
     signal("-CONT", &number);
     assert!(child.wait().unwrap().success());
     assert_eq!(length(directory.path()), BLOCKS * 4096);
+}
+
+/// Its first request finds no answer; later ones do.
+#[test]
+fn a_process_that_begins_while_the_broker_is_stopped_comes_later() {
+    let directory = on_disk();
+    let to = directory.path().join("report.json");
+    let (go, begun) = (directory.path().join("go"), directory.path().join("begun"));
+    let mut child = iolane_run(&to)
+        .arg(probe("probe"))
+        .arg("late")
+        .arg(directory.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let number = child.id().to_string();
+    // It sleeps until then.
+    std::thread::sleep(Duration::from_millis(100));
+    signal("-STOP", &number);
+    fs::write(&go, "").unwrap();
+    wait_until(|| begun.exists());
+    signal("-CONT", &number);
+    fs::remove_file(&go).unwrap();
+    assert!(child.wait().unwrap().success());
+    let report = report(&to);
+    if report["report"]["disks"].as_array().unwrap().is_empty() {
+        iolane_testing::skipped("the build's directory lies on no disk: nothing is scheduled");
+        return;
+    }
+    assert_eq!(report["report"]["processes"], 1, "{report}");
+    assert!(scheduled(&report) > 0, "{report}");
 }
 
 #[test]

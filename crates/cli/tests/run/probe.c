@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -537,6 +538,77 @@ static void streams(void)
 	printf("errno %d\n", errno);
 }
 
+/* The first request comes when the process can open nothing; later it can. */
+static void crowded(void)
+{
+	struct rlimit few = { 64, 64 };
+	int first = -1, last = -1, fd;
+
+	if (setrlimit(RLIMIT_NOFILE, &few))
+		die("setrlimit");
+	while ((fd = open(path_of("crowded"), O_RDWR | O_CREAT | O_DSYNC, 0600)) >= 0) {
+		first = first < 0 ? fd : first;
+		last = fd;
+	}
+	SHOW(pwrite(last, page, PAGE, 0));
+	while (first < last)
+		close(first++);
+	usleep(1200000);
+	for (int i = 0; i < 50; i++)
+		SHOW(pwrite(last, page, PAGE, i * PAGE));
+}
+
+/* The first request comes when another process says so, and the rest when it says so again. */
+static void late(void)
+{
+	char *go = path_of("go");
+	int fd;
+
+	while (access(go, F_OK))
+		usleep(1000);
+	fd = open_file("late", O_RDWR | O_DSYNC);
+	SHOW(pwrite(fd, page, PAGE, 0));
+	close(open_file("begun", O_WRONLY));
+	while (access(go, F_OK) == 0)
+		usleep(1000);
+	for (int i = 0; i < 400; i++) {
+		SHOW(pwrite(fd, page, PAGE, i * PAGE));
+		usleep(10000);
+	}
+}
+
+static void interrupt(int signal)
+{
+	(void)signal;
+}
+
+/* Processes that a timer interrupts all the while, also when they come. */
+static void interrupted(void)
+{
+	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
+	struct itimerval often = { { 0, 30 }, { 0, 30 } };
+	int status, failed = 0;
+
+	sigaction(SIGALRM, &action, NULL);
+	for (int i = 0; i < 100; i++) {
+		int fd = open_file("interrupted", O_RDWR | O_DSYNC);
+		pid_t child = fork();
+
+		if (child == 0) {
+			setitimer(ITIMER_REAL, &often, NULL);
+			for (int again = 0; again < 3; again++)
+				if (pwrite(fd, page, PAGE, i * PAGE) != PAGE)
+					_exit(1);
+			_exit(0);
+		}
+		if (child < 0 || waitpid(child, &status, 0) != child)
+			die("fork");
+		failed += status != 0;
+		close(fd);
+	}
+	SHOW_RESULT(failed);
+}
+
 static const struct pattern patterns[] = {
 	{ "plain", plain },	    { "wrong", wrong },	      { "direct", direct }, { "large", large },
 	{ "append", append },	    { "descriptors", descriptors }, { "passed", passed },
@@ -544,6 +616,9 @@ static const struct pattern patterns[] = {
 	{ "cancelled", cancelled }, { "signals", signals },   { "jumped", jumped },
 	{ "vforked", vforked },	    { "confined", confined },
 	{ "streams", streams },
+	{ "crowded", crowded },
+	{ "late", late },
+	{ "interrupted", interrupted },
 };
 
 int main(int count, char **arguments)

@@ -105,6 +105,8 @@ mod calls {
         vforked 20
         confined 0
         streams 50
+        crowded 50
+        interrupted 300
     }
 }
 

@@ -6,34 +6,87 @@ use std::mem;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr;
 
-use super::mapping;
 use super::raw::syscall6;
+use super::{clock, mapping};
 use crate::{Address, Memory, Welcome};
 
-/// How long the broker may take to answer before the process goes on without it.
-const ANSWER_S_MAX: i64 = 2;
+/// How long the broker may take to answer a process that comes for the first time, before it goes
+/// on without it.
+pub const PATIENCE_MS: u32 = 2000;
 
-/// Shows the token; gives which client the process is.
-pub fn introduce(address: &Address) -> Option<Welcome> {
-    let (welcome, descriptor) = exchange(address)?;
+/// Why a process does not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// The broker is gone, or sends the process away.
+    Gone,
+    /// The process has no descriptors left, the system no memory, or the broker no time.
+    ForNow,
+}
+
+impl Missed {
+    fn by(result: isize) -> Missed {
+        let passing = [
+            libc::EMFILE,
+            libc::ENFILE,
+            libc::ENOMEM,
+            libc::ENOBUFS,
+            libc::EAGAIN,
+            libc::EINTR,
+        ];
+        if passing.iter().any(|&error| result == -(error as isize)) {
+            Missed::ForNow
+        } else {
+            Missed::Gone
+        }
+    }
+}
+
+/// Shows the token; gives which client the process is. The broker may take so long to answer.
+///
+/// # Errors
+/// Why it does not come in.
+pub fn introduce(address: &Address, patience_ms: u32) -> Result<Welcome, Missed> {
+    let (welcome, descriptor) = exchange(address, patience_ms)?;
     close(descriptor);
-    Some(welcome)
+    Ok(welcome)
 }
 
 /// The same, and maps the memory.
-pub fn introduce_and_map(address: &Address) -> Option<(Welcome, &'static Memory)> {
-    let (welcome, descriptor) = exchange(address)?;
+///
+/// # Errors
+/// As there.
+pub fn introduce_and_map(
+    address: &Address,
+    patience_ms: u32,
+) -> Result<(Welcome, &'static Memory), Missed> {
+    let (welcome, descriptor) = exchange(address, patience_ms)?;
     // SAFETY: the descriptor came just now, and is closed below.
     let memory = mapping::map(unsafe { BorrowedFd::borrow_raw(descriptor) });
     close(descriptor);
-    Some((welcome, memory.ok()?))
+    Ok((welcome, memory.map_err(|_| Missed::Gone)?))
 }
 
-fn exchange(address: &Address) -> Option<(Welcome, RawFd)> {
-    let socket = connect(address)?;
-    let answer = send(socket, &address.token).and_then(|()| receive(socket));
+fn exchange(address: &Address, patience_ms: u32) -> Result<(Welcome, RawFd), Missed> {
+    let until_ns = clock::now_ns() + u64::from(patience_ms) * 1_000_000;
+    let socket = connect(address, patience_ms, until_ns)?;
+    let answer = send(socket, &address.token, until_ns).and_then(|()| receive(socket, until_ns));
     close(socket);
     answer
+}
+
+/// A system call, repeated when a signal's handler has interrupted it: the process may have a timer,
+/// and with a limit of time the kernel does not repeat it by itself.
+///
+/// # Safety
+/// As for the system call.
+unsafe fn persist(until_ns: u64, number: i64, arguments: [usize; 6]) -> isize {
+    loop {
+        // SAFETY: the caller's promise.
+        let result = unsafe { syscall6(number, arguments) };
+        if result != -(libc::EINTR as isize) || clock::now_ns() > until_ns {
+            return result;
+        }
+    }
 }
 
 fn close(descriptor: RawFd) {
@@ -41,12 +94,15 @@ fn close(descriptor: RawFd) {
     unsafe { syscall6(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
 }
 
-fn connect(address: &Address) -> Option<RawFd> {
+fn connect(address: &Address, patience_ms: u32, until_ns: u64) -> Result<RawFd, Missed> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     let arguments = [libc::AF_UNIX as usize, kind as usize, 0, 0, 0, 0];
     // SAFETY: takes numbers.
     let socket = unsafe { syscall6(libc::SYS_socket, arguments) };
-    let socket = RawFd::try_from(socket).ok().filter(|&socket| socket >= 0)?;
+    if socket < 0 {
+        return Err(Missed::by(socket));
+    }
+    let socket = socket as RawFd;
     // SAFETY: zeros are a valid address.
     let mut name: libc::sockaddr_un = unsafe { mem::zeroed() };
     name.sun_family = libc::AF_UNIX as libc::sa_family_t;
@@ -56,8 +112,8 @@ fn connect(address: &Address) -> Option<RawFd> {
     }
     let length = mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + address.name().len();
     let patience = libc::timeval {
-        tv_sec: ANSWER_S_MAX,
-        tv_usec: 0,
+        tv_sec: i64::from(patience_ms / 1000),
+        tv_usec: i64::from(patience_ms % 1000 * 1000),
     };
     // The second is for connecting, too (unix(7)).
     let limits = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO].map(|option| {
@@ -83,16 +139,16 @@ fn connect(address: &Address) -> Option<RawFd> {
         for limit in limits {
             syscall6(libc::SYS_setsockopt, limit);
         }
-        syscall6(libc::SYS_connect, there)
+        persist(until_ns, libc::SYS_connect, there)
     };
     if connected < 0 {
         close(socket);
-        return None;
+        return Err(Missed::by(connected));
     }
-    Some(socket)
+    Ok(socket)
 }
 
-fn send(socket: RawFd, token: &[u8]) -> Option<()> {
+fn send(socket: RawFd, token: &[u8], until_ns: u64) -> Result<(), Missed> {
     let arguments = [
         socket as usize,
         token.as_ptr() as usize,
@@ -102,15 +158,18 @@ fn send(socket: RawFd, token: &[u8]) -> Option<()> {
         0,
     ];
     // SAFETY: the token is as long as the call is told.
-    let sent = unsafe { syscall6(libc::SYS_sendto, arguments) };
-    (sent == token.len() as isize).then_some(())
+    let sent = unsafe { persist(until_ns, libc::SYS_sendto, arguments) };
+    if sent != token.len() as isize {
+        return Err(Missed::by(sent));
+    }
+    Ok(())
 }
 
 /// Room for one descriptor beside the data, aligned as cmsg(3) asks.
 #[repr(C, align(8))]
 struct Control([u8; 32]);
 
-fn receive(socket: RawFd) -> Option<(Welcome, RawFd)> {
+fn receive(socket: RawFd, until_ns: u64) -> Result<(Welcome, RawFd), Missed> {
     let mut data = [0u8; 4];
     let mut control = Control([0; 32]);
     let mut piece = libc::iovec {
@@ -134,20 +193,22 @@ fn receive(socket: RawFd) -> Option<(Welcome, RawFd)> {
     // SAFETY: the message and all that it points to live as long as the call; what the
     // kernel wrote into `control` is walked with the macros that it is made for.
     let descriptor = unsafe {
-        if syscall6(libc::SYS_recvmsg, arguments) != data.len() as isize {
-            return None;
+        let received = persist(until_ns, libc::SYS_recvmsg, arguments);
+        if received != data.len() as isize {
+            return Err(Missed::by(received));
         }
         let header = libc::CMSG_FIRSTHDR(&message);
         if header.is_null() || (*header).cmsg_type != libc::SCM_RIGHTS {
-            return None;
+            // There was no room for the descriptor.
+            return Err(Missed::ForNow);
         }
         libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()
     };
     match Welcome::from_bytes(data) {
-        Some(welcome) => Some((welcome, descriptor)),
+        Some(welcome) => Ok((welcome, descriptor)),
         None => {
             close(descriptor);
-            None
+            Err(Missed::Gone)
         }
     }
 }
