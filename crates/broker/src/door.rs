@@ -15,6 +15,11 @@ use crate::sys::{process, socket};
 
 /// Between two looks at whether the door is closed, if nobody comes and none goes.
 const LOOK_MS: i32 = 50;
+/// Processes that come in between two looks at who has gone: while they come one after the other, the
+/// numbers of those that have gone would be missing.
+const WELCOMES_MAX: usize = 64;
+/// Until the number of one that has gone is free, which is the broker's to say.
+const BURIAL: Duration = Duration::from_millis(1);
 
 /// Lets processes in, and watches for their end.
 pub struct Door {
@@ -168,6 +173,11 @@ impl Guests {
         }
     }
 
+    /// Whether nobody can come in yet, as the numbers of some that have gone are not free yet.
+    fn expects_numbers(&self) -> bool {
+        self.lock().free.is_empty() && self.present.load(Ordering::SeqCst) < CLIENTS_MAX
+    }
+
     fn bid_farewell(&self, client: usize) {
         self.lock().dead.push(client);
         self.present.fetch_sub(1, Ordering::SeqCst);
@@ -185,7 +195,11 @@ impl Guests {
         present: &mut Vec<(usize, OwnedFd)>,
         spare: &mut Option<OwnedFd>,
     ) {
-        loop {
+        for _ in 0..WELCOMES_MAX {
+            if self.expects_numbers() {
+                thread::sleep(BURIAL);
+                return;
+            }
             let came = socket::accept(listener).or_else(|_| {
                 drop(spare.take());
                 let guest = socket::accept(listener)?;

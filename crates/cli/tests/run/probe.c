@@ -577,6 +577,25 @@ static void late(void)
 	}
 }
 
+/* Processes that come and go by the thousand, some hundreds of them at a time. */
+static void many(void)
+{
+	enum { PROCESSES = 6000, AT_A_TIME = 900 };
+	int fd = open_file("many", O_RDWR | O_DSYNC), status, failed = 0;
+
+	for (int i = 0; i < PROCESSES + AT_A_TIME; i++) {
+		pid_t child = i < PROCESSES ? fork() : 1;
+
+		if (child < 0)
+			die("fork");
+		if (child == 0)
+			_exit(pwrite(fd, page, 512, 0) != 512);
+		if (i >= AT_A_TIME)
+			failed += wait(&status) < 0 || status != 0;
+	}
+	SHOW_RESULT(failed);
+}
+
 static void interrupt(int signal)
 {
 	(void)signal;
@@ -618,6 +637,7 @@ static const struct pattern patterns[] = {
 	{ "streams", streams },
 	{ "crowded", crowded },
 	{ "late", late },
+	{ "many", many },
 	{ "interrupted", interrupted },
 };
 
