@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use iolane_protocol::sys::confinement;
 use iolane_protocol::{CLIENTS_MAX, Memory, TOKEN_BYTES, Welcome};
 
 use crate::error::BrokerError;
@@ -86,7 +87,8 @@ impl Door {
 
     /// What processes need to come in.
     pub fn address(&self) -> String {
-        format!("{}:{}", self.name, self.token)
+        let filters = confinement::filters().unwrap_or(0);
+        format!("{}:{filters}:{}", self.name, self.token)
     }
 
     /// Processes that are there.

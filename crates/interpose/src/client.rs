@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use iolane_protocol::sys::clock;
 use iolane_protocol::sys::introduce::{self, Missed, PATIENCE_MS};
+use iolane_protocol::sys::{clock, confinement};
 use iolane_protocol::{Address, ENVIRONMENT, Memory, Welcome};
 
 use crate::sys::{environment, page};
@@ -67,6 +67,10 @@ pub fn begin() {
     let Some(address) = Address::parse(value) else {
         return;
     };
+    if confinement::filters().is_some_and(|filters| filters > address.filters) {
+        // As after [`retreat_after`]: who executed this program has confined it.
+        return;
+    }
     let Some(page) = page::wiped_on_fork() else {
         return;
     };

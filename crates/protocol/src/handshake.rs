@@ -2,7 +2,8 @@
 //! the token and gets a descriptor.
 
 /// The environment variable that turns the library on:
-/// `SOCKET:TOKEN`, the name of an abstract Unix socket and 32 hexadecimal digits.
+/// `SOCKET:FILTERS:TOKEN`, the name of an abstract Unix socket, how many filters of system calls the
+/// broker lives under, and 32 hexadecimal digits.
 pub const ENVIRONMENT: &str = "IOLANE_RUN";
 
 /// Length of the token in characters.
@@ -36,6 +37,9 @@ const SOCKET_NAME_MAX: usize = 64;
 pub struct Address {
     name: [u8; SOCKET_NAME_MAX],
     name_length: usize,
+    /// How many filters (seccomp(2)) the broker's process has. One that has more confines itself, or
+    /// is confined by one under the same `iolane run`.
+    pub filters: u32,
     /// Lets the process in.
     pub token: [u8; TOKEN_BYTES],
 }
@@ -43,8 +47,9 @@ pub struct Address {
 impl Address {
     /// From the value of [`ENVIRONMENT`]; `None` if it is none.
     pub fn parse(value: &[u8]) -> Option<Address> {
-        let at = value.iter().rposition(|&byte| byte == b':')?;
-        let (text, token) = (&value[..at], &value[at + 1..]);
+        let mut parts = value.rsplitn(3, |&byte| byte == b':');
+        let (token, filters, text) = (parts.next()?, parts.next()?, parts.next()?);
+        let filters = str::from_utf8(filters).ok()?.parse().ok()?;
         let token: [u8; TOKEN_BYTES] = token.try_into().ok()?;
         let is_token = token.iter().all(u8::is_ascii_hexdigit);
         if !is_token || !(1..=SOCKET_NAME_MAX).contains(&text.len()) {
@@ -55,6 +60,7 @@ impl Address {
         Some(Address {
             name,
             name_length: text.len(),
+            filters,
             token,
         })
     }
@@ -70,12 +76,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variable_is_a_name_and_a_token() {
+    fn the_variable_is_a_name_a_number_and_a_token() {
         let token = [b'a'; TOKEN_BYTES];
-        let value = [b"iolane-1:".as_slice(), &token].concat();
+        let value = [b"iolane-1:3:".as_slice(), &token].concat();
         let address = Address::parse(&value).unwrap();
         assert_eq!((address.name(), address.token), (&b"iolane-1"[..], token));
-        for wrong in [&b""[..], b"iolane-1", b"iolane-1:abc", &value[8..]] {
+        assert_eq!(address.filters, 3);
+        for wrong in [
+            &b""[..],
+            b"iolane-1",
+            b"iolane-1:3:abc",
+            &value[8..],
+            &value[9..],
+        ] {
             assert_eq!(Address::parse(wrong), None);
         }
     }

@@ -7,10 +7,12 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -484,6 +486,31 @@ static void confined(void)
 	SHOW(holds(fd, 0));
 }
 
+/* A program that another one executes after it has taken system calls away from itself. */
+static void sandboxed(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+			_exit(1);
+		execl("/proc/self/exe", "probe", "append", directory, NULL);
+		_exit(2);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		die("fork");
+	SHOW_RESULT(status);
+}
+
 /* Every file that the stream's descriptor may be goes to the disk. */
 static void sync_often(FILE *stream)
 {
@@ -633,12 +660,9 @@ static const struct pattern patterns[] = {
 	{ "append", append },	    { "descriptors", descriptors }, { "passed", passed },
 	{ "forked", forked },	    { "cloned", cloned },     { "threads", threads },
 	{ "cancelled", cancelled }, { "signals", signals },   { "jumped", jumped },
-	{ "vforked", vforked },	    { "confined", confined },
-	{ "streams", streams },
-	{ "crowded", crowded },
-	{ "late", late },
-	{ "many", many },
-	{ "interrupted", interrupted },
+	{ "vforked", vforked },	    { "confined", confined }, { "sandboxed", sandboxed },
+	{ "streams", streams },	    { "crowded", crowded },   { "interrupted", interrupted },
+	{ "late", late },	    { "many", many },
 };
 
 int main(int count, char **arguments)

@@ -104,6 +104,7 @@ mod calls {
         jumped 2000
         vforked 20
         confined 0
+        sandboxed 0
         streams 50
         crowded 50
         interrupted 300

@@ -245,7 +245,7 @@ fn a_library_without_a_broker_is_inert() {
     for variable in [
         "",
         "nonsense",
-        "iolane-run-1-x:00000000000000000000000000000000",
+        "iolane-run-1-x:0:00000000000000000000000000000000",
     ] {
         let output = Command::new("sh")
             .args([
