@@ -181,6 +181,7 @@ static void large(void)
 	SHOW(pread(fd, memory + 1, LARGE, 0));
 	SHOW(pread(fd, memory, LARGE, -1));
 	SHOW(pread(fd, memory, LARGE, 1));
+	SHOW(pread(fd, memory, LARGE - 100, 0));
 	over = 1;
 	pthread_join(waiting, NULL);
 	free(memory);

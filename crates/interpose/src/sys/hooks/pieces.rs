@@ -10,11 +10,14 @@ use libc::ssize_t;
 
 use super::around;
 use crate::client;
-use crate::descriptor;
+use crate::descriptor::{self, Known};
 use crate::sys::real;
 
 /// What is written back at once, too.
 const PIECE_BYTES: usize = 256 << 10;
+/// What a read past the page cache is a multiple of where the kernel takes it; one that is not is
+/// refused as a whole.
+const DIRECT_BYTES: usize = 4096;
 
 /// A read at a place.
 ///
@@ -33,7 +36,7 @@ pub unsafe fn read_in_pieces(
         let end = i64::try_from(length)
             .ok()
             .and_then(|length| offset.checked_add(length));
-        is_large && offset >= 0 && end.is_some() && is_in_the_way(descriptor)
+        is_large && offset >= 0 && end.is_some() && is_in_the_way(descriptor, length)
     });
     let Some(place) = place else {
         // SAFETY: the caller's promise.
@@ -63,12 +66,14 @@ pub unsafe fn read_in_pieces(
     done as ssize_t
 }
 
-/// Whether others waited for the disk a moment ago.
-fn is_in_the_way(descriptor: c_int) -> bool {
+/// Whether others waited for the disk a moment ago, and the kernel takes pieces if it takes the whole.
+fn is_in_the_way(descriptor: c_int, length: usize) -> bool {
     let Some(client) = client::current() else {
         return false;
     };
-    descriptor::find(client.memory, descriptor).is_some_and(|known| {
+    let takes_pieces = |known: &Known| !known.direct || length.is_multiple_of(DIRECT_BYTES);
+    let known = descriptor::find(client.memory, descriptor).filter(takes_pieces);
+    known.is_some_and(|known| {
         let devices = &client.memory.devices;
         let device = &devices[usize::from(known.device) % DEVICES_MAX];
         devices[device.leader() % DEVICES_MAX].urgent_lately(clock::now_ns())
