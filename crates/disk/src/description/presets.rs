@@ -133,6 +133,12 @@ pub(super) const PRESETS: &[Preset] = &[
         parameters: || Parameters::Cloud(CloudParameters::azure_premium_ssd_p30()),
     },
     Preset {
+        name: "io-max-3000",
+        description: "the kernel's io.max: 3000 reads and 3000 writes a second, 125 MiB/s of each",
+        source: "docs.kernel.org/admin-guide/cgroup-v2.html",
+        parameters: || Parameters::Cloud(CloudParameters::io_max_3000()),
+    },
+    Preset {
         name: "cloud-1ms",
         description: "a volume 1 ms away that limits hardly anything",
         source: "made for experiments on latency, no vendor's",

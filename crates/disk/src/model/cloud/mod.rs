@@ -4,7 +4,8 @@
 //! of network and service that is drawn anew for each, side by side with all
 //! others. The limiter is two pairs of token buckets, one counting I/Os, one
 //! bytes: the first of a pair bounds the rate at any instant, the second, with
-//! its credits, what is sustained.
+//! its credits, what is sustained. Reads and writes share them, or have such
+//! a limiter each.
 //!
 //! What is announced as written is durable: the vendors' volumes have no
 //! volatile cache. A flush has nothing to wait for, and passes no limiter.
@@ -59,11 +60,51 @@ struct Ending {
     tag: u32,
 }
 
+/// The buckets that a command has to pass.
+struct Limiter {
+    ios: [Bucket; 2],
+    bytes: [Bucket; 2],
+}
+
+impl Limiter {
+    fn new(parameters: &CloudParameters) -> Limiter {
+        let byte = 1e6;
+        Limiter {
+            ios: [
+                Bucket::new(parameters.iops_burst, parameters.iops_at_once),
+                Bucket::new(parameters.iops, parameters.iops_credits),
+            ],
+            bytes: [
+                Bucket::new(
+                    parameters.mb_per_second_burst * byte,
+                    parameters.mb_at_once * byte,
+                ),
+                Bucket::new(
+                    parameters.mb_per_second * byte,
+                    parameters.mb_credits * byte,
+                ),
+            ],
+        }
+    }
+
+    /// When so much has passed all of them.
+    fn pass(&mut self, now_ns: u64, ios: f64, bytes: f64) -> u64 {
+        let mut passed_ns = now_ns;
+        for bucket in &mut self.ios {
+            passed_ns = passed_ns.max(bucket.take(now_ns, ios));
+        }
+        for bucket in &mut self.bytes {
+            passed_ns = passed_ns.max(bucket.take(now_ns, bytes));
+        }
+        passed_ns
+    }
+}
+
 /// A rate-limited volume. See the module's description.
 pub struct Cloud {
     parameters: CloudParameters,
-    io_buckets: [Bucket; 2],
-    byte_buckets: [Bucket; 2],
+    /// Of reads and of writes; the first of both, if they share it.
+    limiters: [Limiter; 2],
     read_latency: Latency,
     write_latency: Latency,
     endings: BinaryHeap<Reverse<Ending>>,
@@ -77,22 +118,8 @@ impl Cloud {
     /// [`ParameterError`] for parameters of no possible volume.
     pub fn new(parameters: CloudParameters, seed: u64) -> Result<Cloud, ParameterError> {
         parameters.validate()?;
-        let byte = 1e6;
         Ok(Cloud {
-            io_buckets: [
-                Bucket::new(parameters.iops_burst, parameters.iops_at_once),
-                Bucket::new(parameters.iops, parameters.iops_credits),
-            ],
-            byte_buckets: [
-                Bucket::new(
-                    parameters.mb_per_second_burst * byte,
-                    parameters.mb_at_once * byte,
-                ),
-                Bucket::new(
-                    parameters.mb_per_second * byte,
-                    parameters.mb_credits * byte,
-                ),
-            ],
+            limiters: [Limiter::new(&parameters), Limiter::new(&parameters)],
             read_latency: Latency::new(parameters.read_median_us, parameters.read_p99_us),
             write_latency: Latency::new(parameters.write_median_us, parameters.write_p99_us),
             endings: BinaryHeap::with_capacity(parameters.queue_max),
@@ -104,16 +131,10 @@ impl Cloud {
     }
 
     /// When a command of so many bytes has passed the limiter.
-    fn pass_limiter(&mut self, now_ns: u64, bytes: u32) -> u64 {
+    fn pass_limiter(&mut self, now_ns: u64, kind: Kind, bytes: u32) -> u64 {
         let ios = f64::from(bytes.div_ceil(self.parameters.io_unit_bytes));
-        let mut passed_ns = now_ns;
-        for bucket in &mut self.io_buckets {
-            passed_ns = passed_ns.max(bucket.take(now_ns, ios));
-        }
-        for bucket in &mut self.byte_buckets {
-            passed_ns = passed_ns.max(bucket.take(now_ns, f64::from(bytes)));
-        }
-        passed_ns
+        let second = self.parameters.each_way && kind == Kind::Write;
+        self.limiters[usize::from(second)].pass(now_ns, ios, f64::from(bytes))
     }
 }
 
@@ -132,11 +153,11 @@ impl Model for Cloud {
             Kind::Flush => now_ns,
             Kind::Read => {
                 let latency_ns = self.read_latency.draw_ns(&mut self.chance);
-                self.pass_limiter(now_ns, command.length) + latency_ns
+                self.pass_limiter(now_ns, command.kind, command.length) + latency_ns
             }
             Kind::Write => {
                 let latency_ns = self.write_latency.draw_ns(&mut self.chance);
-                self.pass_limiter(now_ns, command.length) + latency_ns
+                self.pass_limiter(now_ns, command.kind, command.length) + latency_ns
             }
         };
         self.submitted += 1;

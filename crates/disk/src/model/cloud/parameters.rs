@@ -39,6 +39,11 @@ pub struct CloudParameters {
     /// vendor, 256 KiB for volumes on flash.
     pub io_unit_bytes: u32,
 
+    /// Whether reads have all of these limits, and writes the same again; otherwise both
+    /// share them.
+    #[serde(default)]
+    pub each_way: bool,
+
     /// Million bytes per second that it sustains for ever. Source: vendor's
     /// limit.
     pub mb_per_second: f64,

@@ -49,6 +49,7 @@ fn steady(
         iops_credits: iops_at_once,
         iops_at_once,
         io_unit_bytes,
+        each_way: false,
         mb_per_second,
         mb_per_second_burst: mb_per_second,
         mb_credits: mb_at_once,
@@ -113,6 +114,16 @@ impl CloudParameters {
     /// that costs extra, and off here.
     pub fn azure_premium_ssd_p30() -> CloudParameters {
         steady(1024, 5000.0, 200.0, 256 << 10, &GENERAL_PURPOSE)
+    }
+
+    /// A volume of a container or a virtual machine under the kernel's `io.max` with
+    /// riops=3000 wiops=3000 rbps=131072000 wbps=131072000: reads and writes have a budget
+    /// each (docs.kernel.org/admin-guide/cgroup-v2.html). An I/O of any size is one.
+    pub fn io_max_3000() -> CloudParameters {
+        CloudParameters {
+            each_way: true,
+            ..steady(100, 3000.0, 125.0 * MIB, 1 << 30, &PROVISIONED)
+        }
     }
 
     /// A volume 1 ms away that limits hardly anything: for experiments on what

@@ -48,6 +48,30 @@ fn the_sustained_rate_is_the_limit() {
     }
 }
 
+/// Reads and writes in turn.
+#[test]
+fn each_way_has_the_limit_or_both_share_it() {
+    for (each_way, expected) in [(false, 3000.0), (true, 6000.0)] {
+        let parameters = CloudParameters {
+            each_way,
+            ..CloudParameters::io_max_3000()
+        };
+        let size = parameters.capacity_bytes;
+        let mut volume = Cloud::new(parameters.clone(), 1).unwrap();
+        let mut reads = random(Kind::Read, size, 4096, 1);
+        let mut kinds = [Kind::Read, Kind::Write].into_iter().cycle();
+        let both = run(&mut volume, 0, 64, 60_000, || Command {
+            kind: kinds.next().unwrap(),
+            ..reads()
+        });
+        assert_within("both ways", both.per_second(), expected, 0.01);
+        let mut volume = Cloud::new(parameters, 1).unwrap();
+        let reads = random(Kind::Read, size, 4096, 1);
+        let alone = run(&mut volume, 0, 64, 60_000, reads);
+        assert_within("reads alone", alone.per_second(), 3000.0, 0.01);
+    }
+}
+
 #[test]
 fn an_io_larger_than_the_unit_counts_as_several() {
     let parameters = CloudParameters {
