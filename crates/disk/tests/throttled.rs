@@ -273,12 +273,12 @@ fn one_reader_that_uses_up_the_bytes_leaves_them_to_queries() {
     for values in [&mut latency, &mut work] {
         values.sort_by(f64::total_cmp);
     }
-    // Where the rate is set in the wrong unit there is a little less to wait for, and less is read.
+    // A trial of 0.3 s that sends too much is one in a hundred of the 30 s.
     let (median, many) = (latency[latency.len() / 2], latency[latency.len() * 9 / 10]);
     println!(
         "p99 {median:.2} ms in the median, nine tenths below {many:.1} ms, work at least {:.3}",
         work[0]
     );
-    assert!(median < 5.0 && many < 50.0, "p99 {median} and {many} ms");
-    assert!(work[0] > 0.1, "{} of the reader", work[0]);
+    assert!(median < 1.0 && many < 20.0, "p99 {median} and {many} ms");
+    assert!(work[0] > 0.8, "{} of the reader", work[0]);
 }

@@ -15,9 +15,6 @@ const TURNOVERS_MIN: u32 = 4;
 const URGENT_MIN: u32 = 24;
 const LOWER_MAX: u32 = 16 * LOWER_MIN;
 const TRANSFERS_MAX: u32 = 4 * LOWER_MIN;
-/// The lower levels have done all that there was so many times in it: then it is they
-/// who decide how much is done.
-const IDLE_MIN: u32 = 3;
 /// It lasts so many times the longest time that usually passes without a completion:
 /// devices announce what is done in rounds.
 const ROUNDS_MIN: f64 = 8.0;
@@ -59,18 +56,18 @@ impl Latencies {
 }
 
 /// What is known at the end.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Seen {
-    /// Logarithm of the lower levels' work per time.
+    /// Logarithm of the lower levels' work per time in which they had something outstanding.
     pub work: f64,
+    /// And per time.
+    pub work_in_all: f64,
     /// Logarithm of what somebody waited, if enough did.
     pub urgent: Option<f64>,
     /// And of what transfers of the lower levels took.
     pub lower: Option<f64>,
     /// How many of these there were.
     pub lower_transfers: f64,
-    /// The lower levels had always more to send.
-    pub is_full: bool,
     /// The share of the lower levels' completions at which nobody waited for anything.
     pub calm: f64,
     /// What somebody waits for, outstanding on average.
@@ -140,10 +137,10 @@ pub(super) struct Epoch {
     /// What somebody waits for was so much when it began, and last.
     backlog: (f64, f64),
     urgent_work: f64,
-    /// Since when the lower levels do nothing: that time does not count.
+    /// Since when the lower levels do nothing, and for how long they did in all.
     idle_ns: Option<u64>,
+    idled_ns: u64,
     transfers: u32,
-    idle: u32,
     calm: u32,
     served: Served,
     work: f64,
@@ -165,8 +162,8 @@ impl Epoch {
             backlog: (0.0, 0.0),
             urgent_work: 0.0,
             idle_ns: None,
+            idled_ns: 0,
             transfers: 0,
-            idle: 0,
             calm: 0,
             served: Served::default(),
             work: 0.0,
@@ -180,6 +177,10 @@ impl Epoch {
     pub(super) fn skip(&mut self, elapsed_ns: u64, transfers: u32) {
         self.begin_ns += elapsed_ns;
         self.last_ns += elapsed_ns;
+        // What passed in that time is not the lower levels' pause as well.
+        if let Some(idle_ns) = &mut self.idle_ns {
+            *idle_ns += elapsed_ns;
+        }
         self.skipping = transfers;
     }
 
@@ -191,15 +192,17 @@ impl Epoch {
     /// They have again.
     pub(super) fn resume(&mut self, now_ns: u64) {
         if let Some(idle_ns) = self.idle_ns.take() {
-            self.idle += 1;
             let idle_ns = now_ns.saturating_sub(idle_ns);
             self.begin_ns += idle_ns;
             self.last_ns += idle_ns;
+            self.idled_ns += idle_ns;
         }
     }
 
     /// Notes a completion while the lower levels have something outstanding.
     pub(super) fn completed(&mut self, now_ns: u64, finished: &Finished) {
+        // Something may wait that nothing has gone of.
+        self.resume(now_ns);
         let gap_ns = now_ns.saturating_sub(self.last_ns);
         self.last_ns = now_ns;
         if self.skipping > 0 {
@@ -212,6 +215,7 @@ impl Epoch {
         if self.settling > 0 || now_ns < self.settled_ns {
             self.settling = self.settling.saturating_sub(1);
             self.begin_ns = now_ns;
+            self.idled_ns = 0;
             self.backlog = (backlog, backlog);
             return;
         }
@@ -258,10 +262,10 @@ impl Epoch {
         let elapsed_ns = elapsed_ns.max(1) as f64;
         Some(Seen {
             work: (self.lasting_work() / elapsed_ns).ln(),
+            work_in_all: (self.lasting_work() / (elapsed_ns + self.idled_ns as f64)).ln(),
             urgent: self.waited(elapsed_ns),
             lower: self.lower.ln(1),
             lower_transfers: f64::from(self.lower.count),
-            is_full: self.idle < IDLE_MIN,
             calm: f64::from(self.calm) / f64::from(self.lower.count.max(1)),
             backlog: self.backlog.1,
             last_ns: self.last_ns,

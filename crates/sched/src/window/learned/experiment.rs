@@ -10,7 +10,6 @@
 //! half as many transfers as are waited for. At the start one comparison is enough,
 //! and the champion need not come in between: like TCP's slow start.
 
-use super::super::pace::RateScope;
 use super::epoch::{PACED_NS_MIN, Seen};
 use super::goal::Goal;
 use super::setting::{Setting, Step};
@@ -139,7 +138,7 @@ impl Trial {
             Step::Bound if self.setting.bounded => LIMIT_GAIN,
             Step::Reserve if self.setting.reserved => LIMIT_GAIN,
             Step::Sort if self.setting.sorted => LIMIT_GAIN,
-            Step::Save | Step::Pace | Step::Part => LIMIT_GAIN,
+            Step::Save | Step::Pace => LIMIT_GAIN,
             Step::Widen => WIDER_GAIN,
             Step::Narrow => -NARROWER_LOSS,
             _ => 0.0,
@@ -170,8 +169,6 @@ impl Trial {
 pub(super) struct Can {
     /// A rate is known.
     pub pace: bool,
-    /// The lower levels both read and write.
-    pub part: bool,
     /// There are flushes, and writes before them.
     pub save: bool,
     /// There are moments in which nobody waits.
@@ -448,7 +445,6 @@ impl Experiment {
     fn restart(&mut self) {
         self.champion = Setting {
             pace: self.champion.pace,
-            scope: self.champion.scope,
             ..Setting::new(self.champion.rung)
         };
         self.starting = true;
@@ -464,7 +460,6 @@ impl Experiment {
         let possible = self.steps.iter().filter_map(|&step| {
             let can = match step {
                 Step::Pace => can.pace,
-                Step::Part => can.part || self.champion.scope == RateScope::Each,
                 Step::Save => can.save,
                 Step::Reserve => can.reserve || self.champion.reserved,
                 _ => true,
@@ -494,7 +489,6 @@ impl Experiment {
     /// A pace that holds nothing back is none.
     pub(super) fn end_pace(&mut self) {
         self.champion.pace = None;
-        self.champion.scope = RateScope::Both;
         self.trial = None;
         self.is_trying = false;
         self.before = None;
@@ -525,10 +519,10 @@ mod tests {
         experiment.stalls = true;
         experiment.before = Some(Seen {
             work: 1.0,
+            work_in_all: 1.0,
             urgent: Some(1.0),
             lower: Some(1.0),
             lower_transfers: 100.0,
-            is_full: true,
             calm: 0.0,
             backlog: 1.0,
             last_ns: 0,
@@ -542,7 +536,6 @@ mod tests {
     fn tries(mut experiment: Experiment) -> Option<Step> {
         experiment.choose(Can {
             pace: true,
-            part: false,
             save: true,
             reserve: false,
         });

@@ -74,13 +74,9 @@ impl Goal {
         self.saw(mean.max(1.0).ln() / 2.0);
     }
 
-    /// What is gained from one to the other, as the logarithm of work. Where the
-    /// lower levels have all done what they want, none does more.
+    /// What is gained from one to the other, as the logarithm of work.
     pub(super) fn gain(self, from: &Seen, to: &Seen) -> f64 {
-        let work = match from.is_full || to.is_full {
-            true => to.work - from.work,
-            false => 0.0,
-        };
+        let work = work_gained(from, to);
         match (from.urgent, to.urgent) {
             (Some(from), Some(to)) => work - self.loss(from, to),
             // Nobody waited for anything: what the first would find.
@@ -110,9 +106,36 @@ impl Goal {
     }
 }
 
+/// Work counts as more (or less) only if it is so both per time in which the lower levels had
+/// something outstanding and per time in all; the smaller difference counts. Where their own
+/// demand is the limit, a faster setting raises only the first. Where demand comes in bursts,
+/// chance moves only the second.
+fn work_gained(from: &Seen, to: &Seen) -> f64 {
+    let busy = to.work - from.work;
+    let in_all = to.work_in_all - from.work_in_all;
+    match busy.signum() == in_all.signum() {
+        true => busy.signum() * busy.abs().min(in_all.abs()),
+        false => 0.0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_is_gained_where_there_is_some_and_in_all() {
+        let seen = |work, work_in_all| Seen {
+            work,
+            work_in_all,
+            ..Seen::default()
+        };
+        let gained = |busy, in_all| work_gained(&seen(1.0, 2.0), &seen(1.0 + busy, 2.0 + in_all));
+        assert_eq!(gained(0.5, 0.25), 0.25);
+        assert_eq!(gained(-0.25, -0.5), -0.25);
+        assert_eq!(gained(0.5, -0.25), 0.0);
+        assert_eq!(gained(-0.5, 0.25), 0.0);
+    }
 
     #[test]
     fn below_a_target_only_work_counts_and_above_it_latency() {

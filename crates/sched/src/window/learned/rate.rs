@@ -1,16 +1,19 @@
-//! What the device does a second, in the unit in which it is steadier.
+//! What the device does a second, in the unit and of the transfers in which it is steadiest.
 //!
-//! Counted without a gap while the lower levels have something outstanding: a budget is
-//! used up quickly and then waited for, and an epoch may see one of both alone. A volume may
-//! have a budget for both directions, or one for each.
+//! Counted without a gap while the lower levels have something outstanding, or soon have
+//! again: a budget is used up quickly and then waited for, and an epoch may see one of both
+//! alone. A volume may have a budget for both directions, or one for each.
 
 use super::super::pace::{RateLimit, RateScope, RateUnit};
+use super::epoch::GAP_KEEP;
 use super::served::Served;
 use crate::request::Direction;
 
-/// So many blocks of so much time are looked at: a budget is one of a tenth of a second.
-const BLOCKS: usize = 5;
-const BLOCK_NS: u64 = 200_000_000;
+/// So many blocks are looked at: a budget is one of a tenth of a second. A block ends at the first
+/// burst after the least time, or at the longest without one.
+const BLOCKS: usize = 8;
+const BLOCK_NS: u64 = 100_000_000;
+const BLOCK_NS_MAX: u64 = 300_000_000;
 const WAYS: [Direction; 2] = [Direction::Read, Direction::Write];
 
 /// See the file's page.
@@ -19,33 +22,73 @@ pub(super) struct Rate {
     current: Served,
     blocks: [Served; BLOCKS],
     count: usize,
-    /// When a transfer of the lower levels ended last, by direction.
-    lower_ns: [Option<u64>; 2],
     /// When something ended, or the lower levels began.
     last_ns: Option<u64>,
+    /// Since when the lower levels have had nothing outstanding, and what has ended then.
+    idle: Option<(u64, Served)>,
+    /// Since the last transfer of the lower levels, and the longest such time of late.
+    gap_ns: u64,
+    longest_ns: u64,
 }
 
 impl Rate {
-    /// The lower levels have nothing outstanding, or another limit is in force.
-    pub(super) fn pause(&mut self) {
+    /// There is no foreground, or a pace is in force: that time does not count.
+    pub(super) fn end(&mut self) {
         self.last_ns = None;
+        self.idle = None;
+        self.gap_ns = 0;
     }
 
-    pub(super) fn resume(&mut self, now_ns: u64) {
+    /// The lower levels have nothing outstanding.
+    pub(super) fn pause(&mut self, now_ns: u64) {
+        if self.last_ns.is_some() {
+            self.idle.get_or_insert((now_ns, Served::default()));
+        }
+    }
+
+    /// They have again. A pause no longer than those that the device makes is not theirs: whoever
+    /// reads, looks at it and reads on uses all of a budget.
+    pub(super) fn resume(&mut self, now_ns: u64, gap_ns: f64) {
+        if let Some((since_ns, served)) = self.idle.take() {
+            if now_ns.saturating_sub(since_ns) as f64 <= gap_ns {
+                self.gap_ns += served.elapsed_ns;
+                self.current.merge(served);
+            } else {
+                self.last_ns = None;
+                self.gap_ns = 0;
+            }
+        }
         self.last_ns.get_or_insert(now_ns);
     }
 
     /// Notes a transfer that has ended.
     pub(super) fn add(&mut self, now_ns: u64, direction: Direction, bytes: f64, urgent: bool) {
-        if !urgent {
-            self.lower_ns[direction as usize] = Some(now_ns);
-        }
         let last_ns = self.last_ns.replace(now_ns).unwrap_or(now_ns);
         let elapsed_ns = now_ns.saturating_sub(last_ns);
-        self.current.add(elapsed_ns, direction, bytes);
-        if self.current.elapsed_ns >= BLOCK_NS {
+        if let Some((_, served)) = &mut self.idle {
+            served.add(elapsed_ns, direction, bytes);
+            return;
+        }
+        self.current.elapsed_ns += elapsed_ns;
+        self.gap_ns += elapsed_ns;
+        // Before it counts: it is the first of the next block.
+        if !urgent {
+            self.end_block();
+        }
+        self.current.add(0, direction, bytes);
+    }
+
+    /// A burst follows one of the longest pauses. So a block has whole bursts with the pauses behind
+    /// them, and its rate is the budget's.
+    fn end_block(&mut self) {
+        let gap_ns = std::mem::take(&mut self.gap_ns);
+        self.longest_ns = self.longest_ns.max(gap_ns);
+        let elapsed_ns = self.current.elapsed_ns;
+        let is_burst = 2 * gap_ns >= self.longest_ns;
+        if elapsed_ns >= BLOCK_NS && is_burst || elapsed_ns >= BLOCK_NS_MAX {
             self.blocks[self.count % BLOCKS] = std::mem::take(&mut self.current);
             self.count += 1;
+            self.longest_ns = (self.longest_ns as f64 * GAP_KEEP) as u64;
         }
     }
 
@@ -53,24 +96,20 @@ impl Rate {
         self.count >= BLOCKS
     }
 
-    /// Whether the lower levels have lately had something done in both directions.
-    pub(super) fn goes_both_ways(&self) -> bool {
-        let [Some(read_ns), Some(write_ns)] = self.lower_ns else {
-            return false;
-        };
-        read_ns.abs_diff(write_ns) < BLOCKS as u64 * BLOCK_NS
-    }
-
-    /// Of both directions, or of that in which more goes.
-    pub(super) fn limit(&self, scope: RateScope) -> Option<RateLimit> {
-        let [(transfers, off), (bytes, bytes_off)] =
-            [RateUnit::Transfers, RateUnit::Bytes].map(|unit| self.mean_and_spread(unit, scope));
-        // Syncs alone have no bytes, and no spread of them that is less than any.
-        let (unit, per_ns) = match bytes_off < off {
-            true => (RateUnit::Bytes, bytes),
-            false => (RateUnit::Transfers, transfers),
-        };
-        self.is_known().then_some(RateLimit {
+    /// In the unit and of the transfers in which it is steadiest. Syncs alone have no bytes.
+    pub(super) fn limit(&self) -> Option<RateLimit> {
+        if !self.is_known() {
+            return None;
+        }
+        let kinds = [RateUnit::Transfers, RateUnit::Bytes]
+            .into_iter()
+            .flat_map(|unit| [RateScope::Both, RateScope::Each].map(|scope| (unit, scope)));
+        let seen = kinds.map(|kind @ (unit, scope)| (kind, self.mean_and_spread(unit, scope)));
+        let steadiest = seen
+            .filter(|(_, (per_ns, _))| *per_ns > 0.0)
+            .min_by(|(_, (_, one)), (_, (_, other))| one.total_cmp(other));
+        let ((unit, scope), (per_ns, _)) = steadiest?;
+        Some(RateLimit {
             unit,
             scope,
             per_second: per_ns * 1e9,
@@ -102,14 +141,51 @@ impl Rate {
 mod tests {
     use super::*;
 
+    const MS: u64 = 1_000_000;
+
+    /// Of transfers, each with its time, direction, bytes and whether somebody waits for it.
+    fn rate(transfers: impl Iterator<Item = (u64, Direction, f64, bool)>) -> Rate {
+        let mut rate = Rate::default();
+        for (now_ns, direction, bytes, urgent) in transfers {
+            rate.resume(now_ns, 0.0);
+            rate.add(now_ns, direction, bytes, urgent);
+        }
+        rate
+    }
+
     #[test]
     fn syncs_alone_have_a_rate_and_no_bytes() {
-        let mut rate = Rate::default();
-        for ms in 1..2000 {
-            rate.add(ms * 1_000_000, Direction::Write, 0.0, false);
-        }
-        let limit = rate.limit(RateScope::Both).unwrap();
+        let syncs = (1..2000).map(|number| (number * MS, Direction::Write, 0.0, false));
+        let limit = rate(syncs).limit().unwrap();
         assert_eq!(limit.unit, RateUnit::Transfers);
         assert!((limit.per_second - 1000.0).abs() < 1.0, "{limit:?}");
+    }
+
+    /// Four or eight reads at once, of the same bytes, in each tenth of a second, and a foreground's
+    /// small writes at all times.
+    #[test]
+    fn a_budget_that_bursts_use_up_is_steadier_than_a_foreground() {
+        let mut transfers = Vec::new();
+        for slice in 0..30 {
+            let begin_ns = slice * 100 * MS;
+            let reads = 4 << (slice % 2);
+            for read in 0..reads {
+                let bytes = 2e6 / reads as f64;
+                transfers.push((begin_ns + read * MS / 10, Direction::Read, bytes, false));
+            }
+            for write in 0..10 + slice % 7 {
+                transfers.push((
+                    begin_ns + (write + 1) * 6 * MS,
+                    Direction::Write,
+                    4096.0,
+                    true,
+                ));
+            }
+        }
+        transfers.sort_by_key(|transfer| transfer.0);
+        let limit = rate(transfers.into_iter()).limit().unwrap();
+        assert_eq!(limit.unit, RateUnit::Bytes);
+        assert_eq!(limit.scope, RateScope::Each);
+        assert!((limit.per_second / 20e6 - 1.0).abs() < 0.01, "{limit:?}");
     }
 }

@@ -34,6 +34,15 @@ impl Served {
         way.bytes += bytes;
     }
 
+    /// And all this.
+    pub fn merge(&mut self, other: Served) {
+        self.elapsed_ns += other.elapsed_ns;
+        for (way, more) in self.ways.iter_mut().zip(other.ways) {
+            way.transfers += more.transfers;
+            way.bytes += more.bytes;
+        }
+    }
+
     /// In one direction.
     pub fn way(&self, unit: RateUnit, direction: Direction) -> f64 {
         self.ways[direction as usize].of(unit)

@@ -1,7 +1,5 @@
 //! What can be in force, and the steps from one setting to the next.
 
-use super::super::pace::RateScope;
-
 /// The widest window is 2 to the power of this: what the deepest devices can use.
 pub(super) const RUNG_MAX: u8 = 9;
 
@@ -26,8 +24,6 @@ pub(super) struct Setting {
     /// All that goes is kept to what the device was seen to do, and to so many times 5 %
     /// more.
     pub pace: Option<i16>,
-    /// Whether that is of reads and writes together, or of each.
-    pub scope: RateScope,
 }
 
 /// The quota begins with 16 writes; one of more than 1024 is none.
@@ -50,7 +46,6 @@ impl Setting {
             sorted: false,
             quota: None,
             pace: None,
-            scope: RateScope::Both,
         }
     }
 
@@ -71,14 +66,13 @@ pub(super) enum Step {
     Save,
     Spend,
     Pace,
-    Part,
     Faster,
     Slower,
 }
 
 impl Step {
     /// In the order in which they are tried.
-    pub(super) const ALL: [Step; 11] = [
+    pub(super) const ALL: [Step; 10] = [
         Step::Narrow,
         Step::Widen,
         Step::Bound,
@@ -86,7 +80,6 @@ impl Step {
         Step::Spend,
         Step::Sort,
         Step::Pace,
-        Step::Part,
         Step::Reserve,
         Step::Slower,
         Step::Faster,
@@ -105,7 +98,7 @@ impl Step {
     }
 
     pub(super) fn is_of_pace(self) -> bool {
-        matches!(self, Step::Pace | Step::Part | Step::Faster | Step::Slower)
+        matches!(self, Step::Pace | Step::Faster | Step::Slower)
     }
 
     /// What it leads to; `rungs` are the least and the most, `stride` by how many
@@ -131,13 +124,6 @@ impl Step {
             }
             Step::Pace if setting.pace.is_none() => next.pace = Some(0),
             Step::Pace => return None,
-            Step::Part => {
-                next.pace = Some(setting.pace.map(|_| 0)?);
-                next.scope = match setting.scope {
-                    RateScope::Both => RateScope::Each,
-                    RateScope::Each => RateScope::Both,
-                };
-            }
             Step::Faster => next.pace = Some(setting.pace? + stride),
             Step::Slower => next.pace = Some(setting.pace? - stride),
         }
