@@ -377,11 +377,12 @@ static void *write_on(void *unused)
 	char *page = pages(1);
 
 	(void)unused;
-	while (!over) {
+	/* At least once, however early it is over. */
+	do {
 		if (pwrite(fd, page, PAGE, 0) != PAGE)
 			die("pwrite");
 		usleep(2000);
-	}
+	} while (!over);
 	close(fd);
 	return NULL;
 }
