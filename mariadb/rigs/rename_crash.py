@@ -213,6 +213,8 @@ def play(server, engine):
         for passes in itertools.count():
             step = prepare(server, statement, engine, passes)
             settle(server, statement)
+            if step is None and passes == 0:
+                raise Failed(f"{statement.text}: no step was seen; has the server symbols, and the engine lines?")
             if step is None:
                 break
             yield f"{statement.text}: killed before step {passes + 1}, {step}"

@@ -273,7 +273,7 @@ fn one_reader_that_uses_up_the_bytes_leaves_them_to_queries() {
     for values in [&mut latency, &mut work] {
         values.sort_by(f64::total_cmp);
     }
-    // A trial of 0.3 s that sends too much is one in a hundred of the 30 s.
+    // A trial of 0.3 s that sends too much is a hundredth of the 30 s, and so its latency may be the p99.
     let (median, many) = (latency[latency.len() / 2], latency[latency.len() * 9 / 10]);
     println!(
         "p99 {median:.2} ms in the median, nine tenths below {many:.1} ms, work at least {:.3}",

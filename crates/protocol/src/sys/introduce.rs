@@ -17,15 +17,19 @@ pub const PATIENCE_MS: u32 = 2000;
 /// Why a process does not come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// The broker is gone, or sends the process away.
+    /// The broker is gone, or another one.
     Gone,
-    /// The process has no descriptors left, the system no memory, or the broker no time.
+    /// The process or the broker has no descriptors left, the system no memory, or the broker no time.
     ForNow,
 }
 
 impl Missed {
     fn by(result: isize) -> Missed {
+        // The broker closes the connection of one for whom it has no number or no memory just now.
+        let is_sent_away = result == 0;
         let passing = [
+            libc::ECONNRESET,
+            libc::EPIPE,
             libc::EMFILE,
             libc::ENFILE,
             libc::ENOMEM,
@@ -33,7 +37,7 @@ impl Missed {
             libc::EAGAIN,
             libc::EINTR,
         ];
-        if passing.iter().any(|&error| result == -(error as isize)) {
+        if is_sent_away || passing.iter().any(|&error| result == -(error as isize)) {
             Missed::ForNow
         } else {
             Missed::Gone
@@ -63,7 +67,10 @@ pub fn introduce_and_map(
     // SAFETY: the descriptor came just now, and is closed below.
     let memory = mapping::map(unsafe { BorrowedFd::borrow_raw(descriptor) });
     close(descriptor);
-    Ok((welcome, memory.map_err(|_| Missed::Gone)?))
+    Ok((
+        welcome,
+        memory.map_err(|error| Missed::by(-(error as isize)))?,
+    ))
 }
 
 fn exchange(address: &Address, patience_ms: u32) -> Result<(Welcome, RawFd), Missed> {

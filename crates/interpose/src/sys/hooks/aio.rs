@@ -283,7 +283,7 @@ pub unsafe extern "C-unwind" fn syscall(
             _ => {
                 if goes_past_hooks(number) {
                     ahead::give_up();
-                    retire_before(number, a, b);
+                    retire_before(number, a, b, c);
                 }
                 let do_it = || real::syscall(number, a, b, c, d, e, f);
                 if confines(number, a) {

@@ -52,15 +52,25 @@ fn retire_range(first: c_uint, last: c_uint) {
     descriptor::forget_range(first, last);
 }
 
+/// The same for `close_range`, if it closes: it may as well say what is to be closed when another
+/// program is executed.
+fn retire_closed(first: c_uint, last: c_uint, flags: c_uint) {
+    if flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
+        retire_range(first, last);
+    }
+}
+
 /// The same for a system call by number that closes.
-pub(super) fn retire_before(number: libc::c_long, first: usize, second: usize) {
+pub(super) fn retire_before(number: libc::c_long, first: usize, second: usize, third: usize) {
     #[cfg(target_arch = "x86_64")]
     let is_dup2 = number == libc::SYS_dup2;
     #[cfg(not(target_arch = "x86_64"))]
     let is_dup2 = false;
     match number {
         libc::SYS_close => retire(first as c_int),
-        libc::SYS_close_range => retire_range(first as c_uint, second as c_uint),
+        libc::SYS_close_range => {
+            retire_closed(first as c_uint, second as c_uint, third as c_uint);
+        }
         _ if is_dup2 || number == libc::SYS_dup3 => retire(second as c_int),
         _ => {}
     }
@@ -226,7 +236,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    retire_range(first, last);
+    retire_closed(first, last, flags.cast_unsigned());
     // SAFETY: the caller's promise.
     unsafe { real::close_range(first, last, flags) }
 }

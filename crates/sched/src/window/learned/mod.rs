@@ -23,7 +23,8 @@
 //! # What the constants decide
 //!
 //! The sum of the mean logarithms of both regrets on 133 loads (`iolane bench regret`, 3 of seed 902 and 4
-//! of seed 77 on each of the 19 disks without a flag set wrongly, `io-max-3000` not among them) is 0.320. With each constant halved and
+//! of seed 77 on each of 19 disks: none of those with a wrong `rotational` flag, nor `io-max-3000`) was 0.320, with the rate
+//! still counted in fifths of a second. With each constant halved and
 //! doubled (of an exponent: one less and one more; of a share near 1: its distance from 1) it is:
 //!
 //! | Constant | Halved | Doubled |
