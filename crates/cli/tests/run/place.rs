@@ -90,6 +90,15 @@ pub fn scheduled(report: &serde_json::Value) -> u64 {
     roles.map(|role| role["requests"].as_u64().unwrap()).sum()
 }
 
+/// Whether it has a disk. Without one the test is skipped.
+pub fn has_disk(report: &serde_json::Value) -> bool {
+    let has_disk = !report["report"]["disks"].as_array().unwrap().is_empty();
+    if !has_disk {
+        iolane_testing::skipped("the build's directory lies on no disk: nothing is scheduled");
+    }
+    has_disk
+}
+
 pub fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout.clone()).unwrap()

@@ -10,6 +10,13 @@ use iolane_disk::model::{Command, Constant, ConstantParameters, Done, Kind, Mode
 use iolane_sched::{Config, Level, Policy};
 use std::collections::VecDeque;
 
+/// The middle of what `of` says of each run.
+pub fn median<T>(runs: &[T], of: impl Fn(&T) -> f64) -> f64 {
+    let mut values: Vec<f64> = runs.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 pub const MS: u64 = 1_000_000;
 pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
