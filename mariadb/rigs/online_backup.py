@@ -279,8 +279,7 @@ def main():
                 break
     finally:
         server.stop()
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 3 if failed else 0
+    return servers.result(passed, failed, skipped)
 
 
 if __name__ == "__main__":

@@ -156,8 +156,7 @@ def main():
         except Failed as failure:
             failed += 1
             print(f"FAIL {engines[0]} to {engines[1]}: {failure}", flush=True)
-    print(f"{2 - failed} passed, {failed} failed, 0 skipped")
-    return 3 if failed else 0
+    return servers.result(2 - failed, failed)
 
 
 if __name__ == "__main__":

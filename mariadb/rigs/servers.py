@@ -77,6 +77,12 @@ def kill_beside(server, workers, seconds):
         raise protocol.Failed(f"the server died by itself:\n{server.tail()}")
 
 
+def result(passed, failed, skipped=0):
+    """The last line of a rig; the program's exit code."""
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 3 if failed else 0
+
+
 def count_kills(play):
     """Goes through `play` of a server and the options, which kills it and yields when all is right after that; the program's exit code."""
     chosen = seeded_options(rounds=10)
@@ -92,8 +98,7 @@ def count_kills(play):
     finally:
         server.stop()
     failed = 1 if passed < rounds else 0
-    print(f"{passed} passed, {failed} failed, {rounds - passed - failed} skipped")
-    return 3 if failed else 0
+    return result(passed, failed, rounds - passed - failed)
 
 
 class Server:
