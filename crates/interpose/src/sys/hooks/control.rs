@@ -88,11 +88,11 @@ fn retire_behind(descriptor_of: impl FnOnce() -> c_int) {
     // SAFETY: as above.
     let before = unsafe { *error };
     let descriptor = descriptor_of();
-    // SAFETY: as above.
-    unsafe { *error = before };
     if descriptor >= 0 {
         retire(descriptor);
     }
+    // SAFETY: as above.
+    unsafe { *error = before };
 }
 
 macro_rules! closing {
