@@ -24,7 +24,7 @@ use crate::sys::{Unmount, unmount};
 const THREADS: usize = 4;
 /// What `mount` shows as the source, by which a left-over mount is known.
 const SOURCE: &str = "iolane-disk";
-/// How long the kernel may take to let go of a loop device.
+/// How long the kernel, and who else uses it, may take to let go of a mount.
 const UNUSED_WAIT_MAX: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(10);
 /// How long threads may take to see that the mount is gone.
@@ -304,20 +304,29 @@ pub fn unmount_stale(directory: &Path) -> io::Result<bool> {
 /// for it, cannot end: first aborts all that is under way, then what is mounted
 /// from loop devices that stand on it, these, and the mount. Does nothing where
 /// what is there is none of ours. Says whether nothing is there any more: what
-/// others still use goes when they let go of it.
+/// others still use after two seconds goes when they let go of it.
 ///
 /// `directory` is a path without symbolic links: nothing may look at it.
 pub fn take_away_by_force(directory: &Path) -> bool {
     let devices = || loop_devices_where(|backing| backing.starts_with(directory));
-    let found = devices();
-    if mounted_by_us(directory) {
-        let _ = unmount(directory, Unmount::Force);
-    }
-    for device in found {
-        for place in mounts_of(device.as_os_str().as_bytes()) {
-            let _ = unmount(&place, Unmount::Detach);
+    let start = Instant::now();
+    // A program that was attaching a loop device when the server was killed goes
+    // on when its requests are aborted. The device is found while the mount is in
+    // sight: afterwards the kernel no longer gives the file's place.
+    loop {
+        if mounted_by_us(directory) {
+            let _ = unmount(directory, Unmount::Force);
         }
-        let _ = quiet(Command::new("losetup").arg("--detach").arg(device)).status();
+        for device in devices() {
+            for place in mounts_of(device.as_os_str().as_bytes()) {
+                let _ = unmount(&place, Unmount::Detach);
+            }
+            let _ = quiet(Command::new("losetup").arg("--detach").arg(device)).status();
+        }
+        if !mounted_by_us(directory) || start.elapsed() >= UNUSED_WAIT_MAX {
+            break;
+        }
+        thread::sleep(POLL);
     }
     if mounted_by_us(directory) {
         let _ = unmount(directory, Unmount::Detach);
