@@ -32,6 +32,18 @@ bool ha_iolane::has_decodable_primary_key() const
 	return can_decode(key, key->user_defined_key_parts);
 }
 
+bool ha_iolane::is_in_primary_key(uint column) const
+{
+	if (!has_primary_key())
+		return false;
+	const KEY *key = &table->key_info[table_share->primary_key];
+
+	for (uint part = 0; part < key->user_defined_key_parts; part++)
+		if (key->key_part[part].fieldnr == column + 1u)
+			return true;
+	return false;
+}
+
 handler::Table_flags ha_iolane::table_flags() const
 {
 	/* Rows between others are not locked: statements cannot be repeated elsewhere. */

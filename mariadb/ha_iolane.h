@@ -169,6 +169,8 @@ private:
 	bool has_primary_key() const { return table_share->primary_key < MAX_KEY; }
 	bool is_primary(uint key) const { return key == table_share->primary_key; }
 	bool has_decodable_primary_key() const;
+	bool is_in_primary_key(uint column) const;
+	bool has_columns_of(uint key) const;
 	void note_primary_key_in_others();
 	void find_keys_of_rows();
 	std::string name() const;

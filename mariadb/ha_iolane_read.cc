@@ -28,6 +28,25 @@ int ha_iolane::check_readable()
 	return session_->check_age(share_->place->since);
 }
 
+/*
+ * Whether entries of a key have what is needed of its columns. The server may ask for a column that they do
+ * not have, though its statement does not name it: it merges partitions by all of a key.
+ */
+bool ha_iolane::has_columns_of(uint key) const
+{
+	const KEY *info = &table->key_info[key];
+
+	if (has_primary_key() && !has_decodable_primary_key())
+		return false;
+	for (uint part = decodable_[key]; part < info->user_defined_key_parts; part++) {
+		uint column = info->key_part[part].fieldnr - 1;
+
+		if (bitmap_is_set(table->read_set, column) && !is_in_primary_key(column))
+			return false;
+	}
+	return true;
+}
+
 int ha_iolane::open_cursor(uint key, const Range &range)
 {
 	iolane_range bounds = {};
@@ -53,8 +72,7 @@ int ha_iolane::open_cursor(uint key, const Range &range)
 	 * Where keys are merged, the server compares the primary key of the record with ranges, and
 	 * leaves out rows by that: the record must have it.
 	 */
-	bounds.only_keys = bounds.index && reads_keys() && lock_ == IOLANE_LOCK_NONE &&
-			   (!has_primary_key() || has_decodable_primary_key());
+	bounds.only_keys = bounds.index && reads_keys() && lock_ == IOLANE_LOCK_NONE && has_columns_of(key);
 	bounds.when_locked = when_locked_;
 	backward_ = range.backward;
 	int error = check_readable();
