@@ -53,8 +53,11 @@ int ha_iolane::info(uint flags)
 	const iolane_table_statistics &seen = share_->statistics;
 
 	stats.records = (ha_rows) std::max<int64_t>((int64_t) seen.rows + share_->rows_added, 0);
-	/* No estimate says that there is none: the server believes that. */
-	if (stats.records == 0 && !(flags & HA_STATUS_TIME))
+	/*
+	 * No estimate says that there is none: the server believes that. Who opens a table may be told so: history
+	 * goes to the last partition that has any.
+	 */
+	if (stats.records == 0 && !(flags & (HA_STATUS_TIME | HA_STATUS_OPEN)))
 		stats.records = 1;
 	stats.deleted = 0;
 	stats.data_file_length = (seen.leaf_pages + seen.branch_pages + seen.long_pages) * stats.block_size;
