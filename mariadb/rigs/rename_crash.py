@@ -5,11 +5,16 @@ gdb stops the server before its first, second, ... rename of a file or of a part
 gets through. After each restart the tables have the names of before or those behind the statement, with all of their rows and their
 triggers, nothing else is left, and the statement can be said again. Of the first statement, the server's recovery is killed before each
 of its steps, too.
+
+With --lost-names 1 the kill is a power cut: it takes, besides, what was renamed last and no directory was synced after, one step after
+the other. What else was written stays. There are no triggers then, nor a statement that renames several tables: the server's own log, which
+is ahead of the names, does not bring back the former, and puts a definition in the place of another one for the latter.
 """
 
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -22,6 +27,10 @@ ROWS = 50
 GDB_S_MAX = 60
 READY = "the steps are watched"
 KILLED = "killed before "
+NAMES = "names "
+SYNCED = "names are durable"
+# Whoever syncs a directory: all names are durable then, as if there were one directory.
+SYNCS = ("my_sync_dir", "iolane::sync_directory")
 # Renames of files, and the engine's of partitions: not where they are called, which would be a step of its own.
 STEPS = ("-qualified -function rename", "-source iolane_dictionary_renames.cc -function iolane::Dictionary::rename")
 SCRIPT = """
@@ -34,6 +43,7 @@ echo {ready}\\n
 set $passed = 0
 {go}
 while $passed < {passes}
+  {keep}
   set $passed = $passed + 1
   continue
 end
@@ -48,6 +58,8 @@ class Statement:
 
     def __init__(self, text, before, behind, has_trigger=False):
         self.text, self.before, self.behind, self.has_trigger = text, before, behind, has_trigger
+        # Files of a copy's may stay, of which the server's log tells.
+        self.may_leave = False
 
 
 A, B, C = "parts.a", "parts.b", "parts.c"
@@ -63,11 +75,19 @@ STATEMENTS = (
 )
 
 
+def names_at(folder, step):
+    return os.path.join(folder, f"names-{step}")
+
+
 def script(folder, passes, go):
     path = os.path.join(folder, "gdb-script")
-    breaks = "\n".join(f"break {step}" for step in STEPS)
+    breaks = "\n".join([f"break {step}" for step in STEPS] + [f'dprintf {sync},"{SYNCED}\\n"' for sync in SYNCS])
+    # Copies of the databases' folders, which hold definitions only.
+    copies = "; ".join(f"cp -a {folder}/data/{database} {names_at(folder, '%d')}/" for database in DATABASES)
+    keep = f"""printf "{NAMES}%d\\n", $passed
+  eval "shell mkdir {names_at(folder, '%d')}; {copies}", $passed{", $passed" * len(DATABASES)}"""
     with open(path, "w") as file:
-        file.write(SCRIPT.format(breaks=breaks, ready=READY, go=go, passes=passes, killed=KILLED))
+        file.write(SCRIPT.format(breaks=breaks, ready=READY, go=go, passes=passes, killed=KILLED, keep=keep))
     return path
 
 
@@ -86,12 +106,23 @@ class Watch:
         raise SystemExit(f"gdb cannot watch the server:\n{''.join(self.said)}")
 
     def end(self):
-        """Where it has killed the server, which is gone by now; None if nowhere."""
+        """Where it has killed the server, which is gone by now (None if nowhere), and the steps before which names were that may be back."""
         try:
             said, _ = self.gdb.communicate(timeout=GDB_S_MAX)
         finally:
             self.gdb.kill()
-        return step_of(said)
+        return step_of(said), loose_names(said)
+
+
+def loose_names(said):
+    """The steps since names were synced last."""
+    steps = []
+    for line in said.splitlines():
+        if line.startswith(SYNCED):
+            steps.clear()
+        elif line.startswith(NAMES):
+            steps.append(int(line[len(NAMES):]))
+    return steps
 
 
 def step_of(said):
@@ -137,7 +168,7 @@ def check(server, connection, statement):
         triggered = names(connection, "triggers", "event_object_schema", "event_object_table")
         if triggered != (set(found) if statement.has_trigger else set()):
             raise Failed(f"there are triggers of {triggered}")
-        check_files(server, found)
+        check_files(server, found, statement.may_leave)
     except Failed as failed:
         raise Failed(f"{failed}; files {files(server)}\n{server.tail()}") from failed
     return found == statement.behind != statement.before
@@ -147,10 +178,13 @@ def files(server):
     return sorted(name for database in DATABASES for name in os.listdir(os.path.join(server.folder, "data", database)))
 
 
-def check_files(server, tables):
+def check_files(server, tables, may_leave):
     left = [name for name in files(server) if name.startswith("#")]
+    others = [name for name in files(server) if name not in left]
+    if may_leave:
+        left = []
     for ending in (".frm", ".par"):
-        if sum(name.endswith(ending) for name in files(server)) != len(tables):
+        if sum(name.endswith(ending) for name in others) != len(tables):
             left.append(f"*{ending}")
     if left:
         raise Failed(f"there is left {left}")
@@ -162,7 +196,10 @@ def clean(connection, statement):
 
 
 def killed_at(server, statement, passes):
-    """Where the server was killed in the statement; None if that came to its end before."""
+    """Where the server was killed in the statement (None if that came to its end before), and the steps whose names may be back."""
+    for name in os.listdir(server.folder):
+        if name.startswith("names-"):
+            shutil.rmtree(os.path.join(server.folder, name))
     connection = protocol.Connection(server.socket)
     watch = Watch(server, passes)
     try:
@@ -171,9 +208,9 @@ def killed_at(server, statement, passes):
         server.stop()
     except protocol.Lost:
         pass
-    step = watch.end()
+    found = watch.end()
     server.stop()
-    return step
+    return found
 
 
 def killed_in_recovery(server, passes):
@@ -202,7 +239,23 @@ def settle(server, statement):
     connection.close()
 
 
-def play(server, engine):
+def lose_names(server, statement, steps):
+    """Yields the steps, the last one first, when all was right with the names of before it."""
+    data, kept = os.path.join(server.folder, "data"), os.path.join(server.folder, "kept")
+    shutil.copytree(data, kept)
+    for step in reversed(steps):
+        for database in DATABASES:
+            shutil.rmtree(os.path.join(data, database))
+            shutil.copytree(os.path.join(names_at(server.folder, step), database), os.path.join(data, database))
+        settle(server, statement)
+        server.stop()
+        shutil.rmtree(data)
+        shutil.copytree(kept, data)
+        yield step
+    shutil.rmtree(kept)
+
+
+def play(server, engine, cuts_power):
     """Yields what was done to the server when all was right after that."""
     server.start()
     connection = protocol.Connection(server.socket)
@@ -210,15 +263,22 @@ def play(server, engine):
         must(connection, f"CREATE DATABASE {database}")
     connection.close()
     for place, statement in enumerate(STATEMENTS):
+        if cuts_power and len(statement.before) > 1:
+            continue
+        if cuts_power:
+            statement.has_trigger, statement.may_leave = False, "COPY" in statement.text
         for passes in itertools.count():
-            step = prepare(server, statement, engine, passes)
+            step, loose = prepare(server, statement, engine, passes)
+            if cuts_power:
+                for lost in lose_names(server, statement, loose):
+                    yield f"{statement.text}: killed before step {passes + 1}, {step}, without the names since step {lost + 1}"
             settle(server, statement)
             if step is None:
                 if passes == 0:
                     raise Failed(f"{statement.text}: no step was seen; has the server symbols, and the engine lines?")
                 break
             yield f"{statement.text}: killed before step {passes + 1}, {step}"
-            again = itertools.count() if place == 0 else ()
+            again = itertools.count() if place == 0 and not cuts_power else ()
             for more in again:
                 prepare(server, statement, engine, passes)
                 step_again = killed_in_recovery(server, more)
@@ -236,11 +296,11 @@ def prepare(server, statement, engine, passes):
 
 
 def main():
-    options = servers.options()
+    options = servers.options(lost_names=0)
     server = servers.Server(options.folder, options.command)
     passed = failed = 0
     try:
-        for done in play(server, options.engine):
+        for done in play(server, options.engine, options.lost_names):
             print(done, flush=True)
             passed += 1
     except (Failed, protocol.Lost) as failure:
