@@ -67,8 +67,8 @@ class Generator:
             return f"{name} IS {random.choice(['', 'NOT '])}NULL"
         if choice < 0.86 and column.kind.text:
             return f"{name} LIKE '{random.choice(['a', 'A', 'ä', 's', '', '0'])}%'"
-        # Two conditions of `id` may contradict each other.
-        if choice < 0.93 and not table.options:
+        # Two conditions of `id` may contradict each other, also for a table that is joined by it.
+        if choice < 0.93 and not any(each.options for each in self.tables.values()):
             return f"({self.condition(table, prefix)} AND {self.condition(table, prefix)})"
         return f"({self.condition(table, prefix)} OR {self.condition(table, prefix)})"
 
