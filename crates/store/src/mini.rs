@@ -19,6 +19,8 @@ use std::sync::atomic::Ordering;
 /// Pages' worth of log that a mini-transaction may write for pages that it
 /// found, beside one for each that it allocates.
 const LOG_PAGES: usize = 8;
+/// What the changes of one row take in the log, mostly: so much is allocated at once.
+const PAYLOAD_BYTES: usize = 1 << 10;
 
 /// Changes of some pages that become durable together or not at all.
 ///
@@ -112,7 +114,7 @@ impl<'a> Mini<'a> {
         Mini {
             core,
             room: None,
-            payload: Vec::new(),
+            payload: Vec::with_capacity(PAYLOAD_BYTES),
             payload_max: log_bytes(core.pool.page_bytes(), new_pages),
             latched: Vec::new(),
             frames: Vec::new(),
