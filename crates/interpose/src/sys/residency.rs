@@ -17,9 +17,6 @@ const PAGE_BYTES: u64 = 4096;
 /// has of them.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// A longer read is seldom there as a whole, and the part that is would be copied twice.
-const READ_BYTES_MAX: usize = 64 << 10;
-
 static IS_MISSING: AtomicBool = AtomicBool::new(false);
 
 #[repr(C)]
@@ -55,30 +52,6 @@ pub fn is_cached(descriptor: i32, offset: u64, length: usize) -> bool {
     // What lies behind the end of the file is on no device.
     let size = file::stat(descriptor).map_or(u64::MAX, |stat| stat.size);
     size <= offset || (size < end && pages >= last(size))
-}
-
-/// Reads what the page cache has, without waiting (`RWF_NOWAIT`): asking first whether it is there
-/// would be a system call more. `None`: not all of it was there, or the file ends before; what is in
-/// the buffer then is for the read that follows to replace.
-///
-/// # Safety
-/// As for pread(2) into `buffer`.
-pub unsafe fn read_cached(
-    descriptor: i32,
-    offset: u64,
-    length: usize,
-    buffer: usize,
-) -> Option<usize> {
-    if length > READ_BYTES_MAX {
-        return None;
-    }
-    let piece = libc::iovec {
-        iov_base: ptr::with_exposed_provenance_mut(buffer),
-        iov_len: length,
-    };
-    // SAFETY: the caller's promise.
-    let result = unsafe { read_without_waiting(descriptor, offset, &piece) };
-    (usize::try_from(result) == Ok(length)).then_some(length)
 }
 
 /// The first bytes of `offset..end` that changed and were not written back: where they begin,
@@ -164,27 +137,18 @@ fn is_there(descriptor: i32, offset: u64) -> bool {
         iov_base: ptr::from_mut(&mut byte).cast(),
         iov_len: 1,
     };
-    // SAFETY: one byte, alive as long as the call.
-    let result = unsafe { read_without_waiting(descriptor, offset, &piece) };
-    // 0: behind the end of the file.
-    result >= 0
-}
-
-/// preadv2(2) of one piece.
-///
-/// # Safety
-/// As there.
-unsafe fn read_without_waiting(descriptor: i32, offset: u64, piece: &libc::iovec) -> isize {
     let arguments = [
         descriptor as usize,
-        ptr::from_ref(piece).expose_provenance(),
+        ptr::from_ref(&piece) as usize,
         1,
         offset as usize,
         0,
         libc::RWF_NOWAIT as usize,
     ];
-    // SAFETY: the caller's promise; the piece lives as long as the call.
-    unsafe { syscall6(libc::SYS_preadv2, arguments) }
+    // SAFETY: one piece of one byte, alive as long as the call.
+    let result = unsafe { syscall6(libc::SYS_preadv2, arguments) };
+    // 0: behind the end of the file.
+    result >= 0
 }
 
 #[cfg(test)]
@@ -202,29 +166,6 @@ mod tests {
         assert!(is_cached(descriptor, 8192, 8192));
         assert!(is_cached(descriptor, 1 << 20, 1));
         assert!(ends_are_cached(descriptor, 100, 9900));
-    }
-
-    #[test]
-    fn what_is_cached_is_read_by_one_call() {
-        let mut file = tempfile::NamedTempFile::new_in(std::env::current_dir().unwrap()).unwrap();
-        file.write_all(&[7; 10_000]).unwrap();
-        let descriptor = file.as_file().as_raw_fd();
-        let mut page = [0u8; 8192];
-        let buffer = page.as_mut_ptr().expose_provenance();
-        // SAFETY: the page is as long as both reads.
-        let (whole, at_the_end) = unsafe {
-            let whole = read_cached(descriptor, 0, 8192, buffer);
-            (whole, read_cached(descriptor, 4096, 8192, buffer))
-        };
-        if whole.is_none() {
-            iolane_testing::skipped("this file system cannot say that it would wait");
-            return;
-        }
-        assert_eq!(whole, Some(8192));
-        assert_eq!(page, [7; 8192]);
-        assert_eq!(at_the_end, None, "the read itself says where the file ends");
-        // SAFETY: the kernel refuses the address.
-        assert_eq!(unsafe { read_cached(descriptor, 0, 8192, 8) }, None);
     }
 
     #[test]

@@ -38,19 +38,6 @@ pub fn read(
     length: usize,
     do_it: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    let at_once = |_: &Request| None;
-    read_unless(call, descriptor, offset, length, at_once, do_it)
-}
-
-/// The same, unless the page cache gives all of it by `at_once`.
-fn read_unless(
-    call: Call,
-    descriptor: c_int,
-    offset: Option<i64>,
-    length: usize,
-    at_once: impl FnOnce(&Request) -> Option<usize>,
-    do_it: impl FnOnce() -> ssize_t,
-) -> ssize_t {
     let Some(known) = known(call, descriptor) else {
         let result = do_it();
         // Nobody's file: a client, perhaps, who asks the next thing.
@@ -66,9 +53,6 @@ fn read_unless(
         return scheduled(call, &known, &request, do_it);
     }
     let continues = descriptor::continues(descriptor, request.offset, length);
-    if let Some(count) = at_once(&request) {
-        return count as ssize_t;
-    }
     if residency::is_cached(descriptor, request.offset, length) {
         return do_it();
     }
@@ -114,12 +98,7 @@ pub unsafe fn read_page(
         ahead::may_be_page(client.memory, place, length).then_some((client, place))
     });
     let Some((client, place)) = found else {
-        // SAFETY: the caller's promise. The call itself could be cancelled here.
-        let at_once = |request: &Request| unsafe {
-            pthread_testcancel();
-            residency::read_cached(descriptor, request.offset, length, buffer)
-        };
-        return read_unless(call, descriptor, offset, length, at_once, do_it);
+        return read(call, descriptor, offset, length, do_it);
     };
     let memory = client.memory;
     // SAFETY: the caller's promise.
