@@ -62,6 +62,20 @@ static void backwards(void)
 	SHOW(wrong);
 }
 
+/* Look-ups: each page alone, far from the one before. */
+static void scattered(void)
+{
+	int fd = make_file("scattered"), wrong = 0;
+
+	drop(fd);
+	for (int i = 0; i < PAGES; i++) {
+		int at = i * 237 % PAGES;
+
+		wrong += pread(fd, page, PAGE, (off_t)at * PAGE) != PAGE || page[0] != 'a' + at % 26;
+	}
+	SHOW(wrong);
+}
+
 static void written(void)
 {
 	int fd = make_file("written");
@@ -105,8 +119,8 @@ static void bulk(void)
 	SHOW(close(fd));
 }
 
-static const struct pattern patterns[] = { { "scan", scan }, { "backwards", backwards }, { "written", written },
-	       { "bulk", bulk } };
+static const struct pattern patterns[] = { { "scan", scan }, { "backwards", backwards }, { "scattered", scattered },
+	       { "written", written }, { "bulk", bulk } };
 
 int main(int count, char **arguments)
 {

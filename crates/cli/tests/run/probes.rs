@@ -266,6 +266,7 @@ mod buffered {
     patterns! { "probe_buffered":
         scan 1
         backwards 1
+        scattered 300
         written 3
         bulk 100
     }

@@ -36,7 +36,8 @@ struct Counts {
 }
 
 /// Whether a read of the range needs no device. Where the kernel cannot say, one
-/// byte is asked for that may not be waited for.
+/// byte is asked for that may not be waited for. Not the read itself: with `RWF_NOWAIT`
+/// the kernel sends what it lacks to the device, past the scheduler.
 pub fn is_cached(descriptor: i32, offset: u64, length: usize) -> bool {
     if length == 0 {
         return true;
