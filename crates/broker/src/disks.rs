@@ -8,13 +8,6 @@ use iolane_sched::{
     WindowState,
 };
 
-/// So many requests of lower levels start unasked between two rounds at the most: the trickle of a
-/// background writer, not a scan.
-const ALLOWANCE_MAX: u32 = 8;
-/// So long after a request had to wait, those of lower levels ask: the window, the rate and the
-/// trials of both decide there.
-const LIMITED_RECENT_NS: u64 = 1_000_000_000;
-
 /// A disk with a scheduler.
 pub struct Disk {
     pub name: String,
@@ -27,8 +20,6 @@ pub struct Disk {
     batch: Batch,
     /// The latest time that the scheduler was told: it must not go back.
     now_ns: u64,
-    /// The latest time at which a request had to wait.
-    limited_ns: Option<u64>,
 }
 
 /// What a request becomes.
@@ -57,7 +48,6 @@ impl Disk {
             cells: Vec::new(),
             batch: Batch::default(),
             now_ns: 0,
-            limited_ns: None,
         }
     }
 
@@ -112,9 +102,6 @@ impl Disk {
         for transfer in &self.batch.transfers {
             grant(self.cells[transfer.id.slot()], transfer.id);
         }
-        if self.scheduler.has_queued() {
-            self.limited_ns = Some(now_ns);
-        }
     }
 
     fn remember(&mut self, id: RequestId, cell: usize) {
@@ -140,23 +127,6 @@ impl Disk {
         } else {
             GATE_ALL
         }
-    }
-
-    /// How many requests of lower levels may start unasked beside urgent ones until the next round:
-    /// no more than would go at once if they asked. None where a rate or a quota counts each.
-    pub fn allowance(&self, now_ns: u64) -> u32 {
-        let limited_until_ns = self.limited_ns.map(|at_ns| at_ns + LIMITED_RECENT_NS);
-        if self.gate() != GATE_ALL || limited_until_ns.is_some_and(|until_ns| now_ns < until_ns) {
-            return 0;
-        }
-        let snapshot = self.scheduler.snapshot();
-        let window = &snapshot.window;
-        if window.rate_limit.is_some() || window.unflushed_max.is_some() {
-            return 0;
-        }
-        let in_flight: u32 = snapshot.in_flight[GATE_URGENT as usize..].iter().sum();
-        let room = (window.transfers as u32).saturating_sub(in_flight);
-        room.min(ALLOWANCE_MAX)
     }
 
     pub fn has_queued(&self) -> bool {
@@ -251,31 +221,5 @@ mod tests {
             disk.ended(id, 2, true);
         }
         assert_eq!(disk.gate(), GATE_ALL);
-    }
-
-    #[test]
-    fn lower_levels_start_beside_urgent_ones_only_where_none_had_to_wait() {
-        let mut disk = Disk::new("disk".to_owned(), 0, None, 0);
-        let allowance = disk.allowance(1);
-        assert!((1..=ALLOWANCE_MAX).contains(&allowance), "{allowance}");
-        let mut flying = Vec::new();
-        for cell in 0..2000 {
-            let asked = asked(4096 * cell as u64, Level::Background);
-            assert!(matches!(disk.ask(cell, &asked, 1), Taken::Queued(_)));
-            disk.dispatch(1, |_, id| flying.push(id));
-            if disk.has_queued() {
-                break;
-            }
-        }
-        assert!(disk.has_queued());
-        assert_eq!(disk.allowance(1), 0);
-        // The last one is granted, and all end.
-        while let Some(id) = flying.pop() {
-            disk.ended(id, 2, true);
-            disk.dispatch(2, |_, id| flying.push(id));
-        }
-        assert!(!disk.has_queued());
-        assert_eq!(disk.allowance(3), 0, "one had to wait a moment ago");
-        assert!(disk.allowance(2 + LIMITED_RECENT_NS) > 0);
     }
 }

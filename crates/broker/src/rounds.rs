@@ -158,7 +158,7 @@ impl Rounds {
     pub fn close(&mut self) {
         self.memory.header.close();
         for disk in &self.disks {
-            self.memory.devices[disk.leader].set_gate(0, false, 0);
+            self.memory.devices[disk.leader].set_gate(0, false);
         }
         for cell in &self.memory.cells[..self.door.clients_ever() * CELLS_PER_CLIENT] {
             if cell.state() == Some(CellState::Posted) {
@@ -202,7 +202,7 @@ impl Rounds {
                     self.disk_of[index] = Some(disk);
                     let disk = &self.disks[disk];
                     // Before the answer: the first request of a disk need not ask.
-                    self.memory.devices[disk.leader].set_gate(disk.gate(), disk.has_queued(), 0);
+                    self.memory.devices[disk.leader].set_gate(disk.gate(), disk.has_queued());
                     entry.answer(DeviceState::Scheduled, disk.leader);
                 }
             }
@@ -439,8 +439,7 @@ impl Rounds {
                 }
                 let_go(memory, number, now_ns);
             });
-            let allowance = disk.allowance(now_ns);
-            memory.devices[disk.leader].set_gate(disk.gate(), disk.has_queued(), allowance);
+            memory.devices[disk.leader].set_gate(disk.gate(), disk.has_queued());
         }
     }
 }

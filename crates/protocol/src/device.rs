@@ -10,7 +10,7 @@ pub const GATE_URGENT: u32 = 2;
 pub const GATE_ALL: u32 = 5;
 
 /// While a lower level may start unasked, so long after somebody waited for a
-/// request it asks all the same, once the broker's allowance is used up.
+/// request it asks all the same.
 const URGENT_RECENT_NS: u64 = 200_000_000;
 
 /// The lowest level: scans, backups.
@@ -44,9 +44,6 @@ pub struct DeviceEntry {
     /// Whether something is queued, so that the broker wants to know at once when a
     /// request ends.
     attentive: AtomicU32,
-    /// How many requests of lower levels may start unasked beside urgent ones until the broker
-    /// comes again.
-    allowance: AtomicU32,
     last_urgent_ns: AtomicU64,
     last_background_ns: AtomicU64,
 }
@@ -89,10 +86,9 @@ impl DeviceEntry {
         self.leader.load(Ordering::Relaxed) as usize
     }
 
-    /// The broker sets what may start unasked, and how many of lower levels beside urgent ones.
-    pub fn set_gate(&self, gate: u32, attentive: bool, allowance: u32) {
+    /// The broker sets what may start unasked.
+    pub fn set_gate(&self, gate: u32, attentive: bool) {
         self.attentive.store(u32::from(attentive), Ordering::SeqCst);
-        self.allowance.store(allowance, Ordering::SeqCst);
         self.gate.store(gate, Ordering::SeqCst);
     }
 
@@ -116,14 +112,7 @@ impl DeviceEntry {
         if u32::from(level) >= self.gate() {
             return false;
         }
-        u32::from(level) < GATE_URGENT || !self.urgent_lately(now_ns) || self.take_allowance()
-    }
-
-    fn take_allowance(&self) -> bool {
-        let one_less = |left: u32| left.checked_sub(1);
-        self.allowance
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
-            .is_ok()
+        u32::from(level) < GATE_URGENT || !self.urgent_lately(now_ns)
     }
 
     /// Whether somebody waited for a request a moment ago.
@@ -150,7 +139,6 @@ mod tests {
             leader: AtomicU32::new(0),
             gate: AtomicU32::new(0),
             attentive: AtomicU32::new(0),
-            allowance: AtomicU32::new(0),
             last_urgent_ns: AtomicU64::new(0),
             last_background_ns: AtomicU64::new(0),
         }
@@ -160,25 +148,14 @@ mod tests {
     fn the_gate_lets_urgent_levels_through_and_keeps_others_after_them() {
         let entry = entry();
         assert!(!entry.admits(0, 1));
-        entry.set_gate(GATE_ALL, false, 0);
+        entry.set_gate(GATE_ALL, false);
         assert!(!entry.admits(4, 2), "a log write was there a moment ago");
         assert!(entry.background_lately(3));
         assert!(entry.admits(4, 1 + URGENT_RECENT_NS));
         assert!(!entry.background_lately(1 + URGENT_RECENT_NS + BACKGROUND_RECENT_NS));
-        entry.set_gate(GATE_URGENT, true, 9);
+        entry.set_gate(GATE_URGENT, true);
         assert!(entry.admits(1, 1 << 40));
         assert!(!entry.admits(2, 1 << 50));
-    }
-
-    #[test]
-    fn so_many_of_a_lower_level_as_the_broker_allows_start_beside_urgent_ones() {
-        let entry = entry();
-        entry.set_gate(GATE_ALL, false, 2);
-        assert!(entry.admits(0, 1));
-        let admitted = (0..4).filter(|_| entry.admits(3, 2)).count();
-        assert_eq!(admitted, 2);
-        entry.set_gate(GATE_ALL, false, 1);
-        assert!(entry.admits(3, 3) && !entry.admits(3, 3));
     }
 
     #[test]
