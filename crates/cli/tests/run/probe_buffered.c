@@ -63,17 +63,25 @@ static void backwards(void)
 }
 
 /* Look-ups: each page alone, far from the one before. */
-static void scattered(void)
+static void look_up(int fd)
 {
-	int fd = make_file("scattered"), wrong = 0;
+	int wrong = 0;
 
-	drop(fd);
 	for (int i = 0; i < PAGES; i++) {
 		int at = i * 237 % PAGES;
 
 		wrong += pread(fd, page, PAGE, (off_t)at * PAGE) != PAGE || page[0] != 'a' + at % 26;
 	}
 	SHOW(wrong);
+}
+
+static void scattered(void)
+{
+	int fd = make_file("scattered");
+
+	drop(fd);
+	look_up(fd);
+	look_up(fd);
 }
 
 static void written(void)

@@ -13,6 +13,8 @@ pub struct Stat {
     pub device: u64,
     pub inode: u64,
     pub special_device: u64,
+    /// A user's number.
+    pub owner: u32,
     pub size: u64,
     /// Of 512 bytes.
     pub blocks: u64,
@@ -36,6 +38,7 @@ pub fn stat(descriptor: i32) -> Option<Stat> {
         device: stat.st_dev,
         inode: stat.st_ino,
         special_device: stat.st_rdev,
+        owner: stat.st_uid,
         size: u64::try_from(stat.st_size).unwrap_or(0),
         blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
         is_regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
