@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iolane_disk::served::fuse::take_away_by_force;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -26,7 +26,7 @@ use crate::sys::parent::signal_at_its_end;
 pub const NAME: &str = "take-away-after";
 
 /// How long the kernel may take to let go of loop devices and mounts.
-const TRIES: u32 = 100;
+const WAIT_MAX: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Until it is dropped, somebody watches over this process.
@@ -113,7 +113,8 @@ pub fn survive(arguments: &[OsString]) {
     }
     let mount = PathBuf::from(mount);
     let own = own.first().map(PathBuf::from);
-    for _ in 0..TRIES {
+    let start = Instant::now();
+    while start.elapsed() < WAIT_MAX {
         // No longer than needed: another server may want the place.
         if take_away_by_force(&mount) && own.as_deref().is_none_or(remove_own) {
             return;

@@ -24,7 +24,7 @@ use crate::sys::{Unmount, unmount};
 const THREADS: usize = 4;
 /// What `mount` shows as the source, by which a left-over mount is known.
 const SOURCE: &str = "iolane-disk";
-/// How long the kernel, and who else uses it, may take to let go of a mount.
+/// How long others, and the kernel, may take to let go of a mount.
 const UNUSED_WAIT_MAX: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(10);
 /// How long threads may take to see that the mount is gone.
@@ -303,35 +303,53 @@ pub fn unmount_stale(directory: &Path) -> io::Result<bool> {
 /// Takes away the mount of a server that was killed and, as its own threads wait
 /// for it, cannot end: first aborts all that is under way, then what is mounted
 /// from loop devices that stand on it, these, and the mount. Does nothing where
-/// what is there is none of ours. Says whether nothing is there any more: what
-/// others still use after two seconds goes when they let go of it.
+/// what is there is none of ours, or another has taken its place. Says whether
+/// it is gone, after two seconds at the most: what others still use then goes when
+/// they let go of it.
 ///
 /// `directory` is a path without symbolic links: nothing may look at it.
 pub fn take_away_by_force(directory: &Path) -> bool {
-    let devices = || loop_devices_where(|backing| backing.starts_with(directory));
     let start = Instant::now();
+    let number = number_of_ours(directory);
+    let is_there = || number.is_some() && number_of_ours(directory) == number;
     // A program that was attaching a loop device when the server was killed goes
     // on when its requests are aborted. The device is found while the mount is in
     // sight: afterwards the kernel no longer gives the file's place.
-    loop {
-        if mounted_by_us(directory) {
-            let _ = unmount(directory, Unmount::Force);
+    while is_there() && start.elapsed() < UNUSED_WAIT_MAX {
+        let _ = unmount(directory, Unmount::Force);
+        if !is_there() {
+            break;
         }
-        for device in devices() {
+        for device in loop_devices_where(|backing| backing.starts_with(directory)) {
             for place in mounts_of(device.as_os_str().as_bytes()) {
                 let _ = unmount(&place, Unmount::Detach);
             }
             let _ = quiet(Command::new("losetup").arg("--detach").arg(device)).status();
         }
-        if !mounted_by_us(directory) || start.elapsed() >= UNUSED_WAIT_MAX {
-            break;
-        }
         thread::sleep(POLL);
     }
-    if mounted_by_us(directory) {
+    if is_there() {
         let _ = unmount(directory, Unmount::Detach);
     }
-    !mounted_by_us(directory) && devices().is_empty()
+    !is_there()
+}
+
+/// The kernel's number of the mount by us that is seen on `directory`: another one has
+/// another. proc_pid_mountinfo(5).
+fn number_of_ours(directory: &Path) -> Option<u64> {
+    let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let lines = mounts.split(|&byte| byte == b'\n').rev();
+    // The last is the one in sight.
+    let mut lines = lines.map(|line| line.split(|&byte| byte == b' ').collect::<Vec<_>>());
+    let fields = lines.find(|fields| {
+        let place = fields.get(4).map(|place| unescaped(place));
+        place.is_some_and(|place| place == directory.as_os_str().as_bytes())
+    })?;
+    let options = fields.iter().position(|&field| field == b"-")?;
+    let source = fields.get(options + 2)?;
+    let number = std::str::from_utf8(fields[0]).ok()?;
+    let is_ours = unescaped(source) == SOURCE.as_bytes();
+    is_ours.then(|| number.parse().ok()).flatten()
 }
 
 fn mounted_by_us(directory: &Path) -> bool {
