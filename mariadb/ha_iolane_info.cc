@@ -54,8 +54,8 @@ int ha_iolane::info(uint flags)
 
 	stats.records = (ha_rows) std::max<int64_t>((int64_t) seen.rows + share_->rows_added, 0);
 	/*
-	 * No estimate says that there is none: the server believes that. Who opens a table may be told so: history
-	 * goes to the last partition that has any.
+	 * No estimate says that there is none: the server believes that. A partition is asked with HA_STATUS_OPEN
+	 * only to find where history goes, the last one that has any.
 	 */
 	if (stats.records == 0 && !(flags & (HA_STATUS_TIME | HA_STATUS_OPEN)))
 		stats.records = 1;

@@ -182,7 +182,7 @@ def check_files(server, tables, may_leave):
     left = [name for name in files(server) if name.startswith("#")]
     others = [name for name in files(server) if name not in left]
     if may_leave:
-        left = []
+        left = [name for name in left if not name.startswith("#sql-alter-")]
     for ending in (".frm", ".par"):
         if sum(name.endswith(ending) for name in others) != len(tables):
             left.append(f"*{ending}")

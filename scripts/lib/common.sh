@@ -50,5 +50,5 @@ readonly MEDIAN='
             for (j = i; j > 1 && list[j] + 0 < list[j - 1] + 0; j--) {
                 held = list[j]; list[j] = list[j - 1]; list[j - 1] = held
             }
-        return list[int((count + 1) / 2)]
+        return (list[int((count + 1) / 2)] + list[int(count / 2) + 1]) / 2
     }'
