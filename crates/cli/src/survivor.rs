@@ -8,6 +8,7 @@
 //! stands on it.
 
 use std::ffi::OsString;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -52,7 +53,7 @@ impl Survivor {
             .arg(mount.canonicalize().ok()?)
             .args(own.map(Path::canonicalize).transpose().ok()?)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let (end, ended) = mpsc::channel();
         let (began, begun) = mpsc::channel();
@@ -61,7 +62,14 @@ impl Survivor {
         let thread = thread::Builder::new()
             .name("survivor".to_owned())
             .spawn(move || {
-                let child = command.spawn();
+                let mut child = command.spawn();
+                // Before it is to be told, nothing may be mounted: of a thread that has
+                // ended earlier the kernel tells nobody. The end of its output is enough.
+                if let Ok(child) = &mut child
+                    && let Some(output) = &mut child.stdout
+                {
+                    let _ = output.read(&mut [0]);
+                }
                 let _ = began.send(());
                 let _ = ended.recv();
                 if let Ok(mut child) = child {
@@ -97,6 +105,9 @@ pub fn survive(arguments: &[OsString]) {
         return;
     };
     signal_at_its_end(SIGUSR1);
+    let _ = std::io::stdout()
+        .write_all(b"\n")
+        .and_then(|()| std::io::stdout().flush());
     let parent_is_there = || {
         let id = std::os::unix::process::parent_id();
         parent.to_str() == Some(&id.to_string())
