@@ -9,6 +9,14 @@ pub struct Accounted {
     pub took_ns: u64,
 }
 
+impl Accounted {
+    /// Those of another time, too.
+    pub(super) fn add(&mut self, other: Accounted) {
+        self.requests += other.requests;
+        self.took_ns += other.took_ns;
+    }
+}
+
 /// Of so many requests the mean says something.
 const REQUESTS_MIN: u64 = 20;
 /// By how much the requests that the disk answered and those that clients saw

@@ -202,13 +202,23 @@ impl RoundTrip {
             took_ns.fetch_add(request_ns, Ordering::Relaxed);
             Ok(request_ns)
         };
-        let before = accounted();
-        let lead = self.turns(&counting).map_err(NotMeasured)?;
-        let clients = Accounted {
-            requests: requests.into_inner(),
-            took_ns: took_ns.into_inner(),
+        // Of all turns in which nobody else came: programs that look at every block device do.
+        let (mut clients, mut accounts) = (Accounted::default(), Accounted::default());
+        let mut before = accounted();
+        let turn_ended = || {
+            let after = accounted();
+            let turn = Accounted {
+                requests: requests.swap(0, Ordering::Relaxed),
+                took_ns: took_ns.swap(0, Ordering::Relaxed),
+            };
+            if let Some(accounted) = accounted_between(before, after, turn.requests) {
+                clients.add(turn);
+                accounts.add(accounted);
+            }
+            before = after;
         };
-        let client_ns = beyond(before, accounted(), clients);
+        let lead = self.turns(&counting, turn_ended).map_err(NotMeasured)?;
+        let client_ns = beyond(Some(Accounted::default()), Some(accounts), clients);
         let accounts = client_ns.map(|client_ns| Follows::Accounts { client_ns });
         Ok(Lead {
             follows: accounts.unwrap_or_default(),
@@ -216,7 +226,11 @@ impl RoundTrip {
         })
     }
 
-    fn turns(&self, read: &(impl Fn(u32) -> io::Result<u64> + Sync)) -> io::Result<Lead> {
+    fn turns(
+        &self,
+        read: &(impl Fn(u32) -> io::Result<u64> + Sync),
+        mut turn_ended: impl FnMut(),
+    ) -> io::Result<Lead> {
         let way = |times: io::Result<Vec<u64>>| -> io::Result<u64> {
             let times = times?;
             let mean_ns = times.iter().sum::<u64>() / times.len() as u64;
@@ -241,6 +255,7 @@ impl RoundTrip {
                 crowded_ns: way(at_once(AT_ONCE, short))?,
                 long_ns: way(in_turn(1, || read(LONG_BYTES)))?,
             };
+            turn_ended();
             self.server.set_lead(Lead::fit(measured));
             if turn >= SETTLING_TURNS {
                 ways.push(measured);
@@ -259,15 +274,25 @@ impl RoundTrip {
 /// By how much longer `clients`' requests took than was accounted of them
 /// meanwhile, on average.
 fn beyond(before: Option<Accounted>, after: Option<Accounted>, clients: Accounted) -> Option<u64> {
+    let accounted = accounted_between(before, after, clients.requests)?;
+    let beyond_ns = clients.took_ns.saturating_sub(accounted.took_ns);
+    let each_ns = beyond_ns.checked_div(clients.requests)?;
+    Some(each_ns.min(BASE_MAX_NS))
+}
+
+/// What was accounted from one time to another, if it is of so many requests: otherwise these
+/// were divided, merged, or somebody else's.
+fn accounted_between(
+    before: Option<Accounted>,
+    after: Option<Accounted>,
+    requests: u64,
+) -> Option<Accounted> {
     let (before, after) = (before?, after?);
-    let requests = after.requests.checked_sub(before.requests)?;
-    if requests != clients.requests || requests == 0 {
-        // Divided, merged, or somebody else's.
-        return None;
-    }
-    let accounted_ns = after.took_ns.checked_sub(before.took_ns)?;
-    let beyond_ns = clients.took_ns.saturating_sub(accounted_ns) / requests;
-    Some(beyond_ns.min(BASE_MAX_NS))
+    let between = Accounted {
+        requests: after.requests.checked_sub(before.requests)?,
+        took_ns: after.took_ns.checked_sub(before.took_ns)?,
+    };
+    (between.requests == requests).then_some(between)
 }
 
 /// `ROUNDS` times `work`, by so many threads that take turns. They go first:
@@ -390,6 +415,31 @@ mod tests {
         assert_eq!(beyond(before, after(111), clients), None);
         assert_eq!(beyond(before, None, clients), None);
         assert_eq!(beyond(before, before, Accounted::default()), None);
+    }
+
+    #[test]
+    fn others_that_come_during_a_turn_cost_that_turn() {
+        let follows = |others_at: fn(u64) -> u64| {
+            let trip = RoundTrip::start(20_000).unwrap();
+            let (looks, requests) = (AtomicU64::new(0), AtomicU64::new(0));
+            let read = |_| {
+                requests.fetch_add(1, Ordering::Relaxed);
+                Ok(100_000)
+            };
+            // The first look is before the first turn.
+            let accounted = || {
+                let others = others_at(looks.fetch_add(1, Ordering::Relaxed));
+                let requests = requests.fetch_add(others, Ordering::Relaxed) + others;
+                let took_ns = requests * 90_000;
+                Some(Accounted { requests, took_ns })
+            };
+            trip.measure(read, accounted).unwrap().follows
+        };
+        let client_ns = 10_000;
+        assert_eq!(follows(|_| 0), Follows::Accounts { client_ns });
+        let once = follows(|look| u64::from(look == 3));
+        assert_eq!(once, Follows::Accounts { client_ns });
+        assert_eq!(follows(|_| 1), Follows::Nothing);
     }
 
     #[test]

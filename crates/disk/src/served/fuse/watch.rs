@@ -76,9 +76,9 @@ fn watch(server: &Weak<Server>, file: &Path, stopped: &AtomicBool) {
 /// Nothing where there are none, or one of them keeps no accounts.
 fn of_all(devices: &[PathBuf]) -> Option<Accounted> {
     let accounts = devices.iter().map(|device| accounted(device).ok());
-    let sum = |sum: Accounted, one: Accounted| Accounted {
-        requests: sum.requests + one.requests,
-        took_ns: sum.took_ns + one.took_ns,
-    };
-    accounts.reduce(|all, one| Some(sum(all?, one?)))?
+    accounts.reduce(|all, one| {
+        let mut all = all?;
+        all.add(one?);
+        Some(all)
+    })?
 }
