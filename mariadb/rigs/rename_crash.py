@@ -263,9 +263,9 @@ def play(server, engine, cuts_power):
         must(connection, f"CREATE DATABASE {database}")
     connection.close()
     for place, statement in enumerate(STATEMENTS):
-        if cuts_power and len(statement.before) > 1:
-            continue
         if cuts_power:
+            if len(statement.before) > 1:
+                continue
             statement.has_trigger, statement.may_leave = False, "COPY" in statement.text
         for passes in itertools.count():
             step, loose = prepare(server, statement, engine, passes)

@@ -105,9 +105,7 @@ pub fn survive(arguments: &[OsString]) {
         return;
     };
     signal_at_its_end(SIGUSR1);
-    let _ = std::io::stdout()
-        .write_all(b"\n")
-        .and_then(|()| std::io::stdout().flush());
+    let _ = std::io::stdout().write_all(b"\n");
     let parent_is_there = || {
         let id = std::os::unix::process::parent_id();
         parent.to_str() == Some(&id.to_string())

@@ -240,7 +240,7 @@ fn check_directory(given: &Path) -> Result<PathBuf, MountError> {
 fn take_away(place: &Place) {
     let directory = &place.directory;
     for device in loop_devices_on(&place.file) {
-        let _ = quiet(Command::new("losetup").arg("--detach").arg(device)).status();
+        detach(&device);
     }
     let start = Instant::now();
     loop {
@@ -324,7 +324,7 @@ pub fn take_away_by_force(directory: &Path) -> bool {
             for place in mounts_of(device.as_os_str().as_bytes()) {
                 let _ = unmount(&place, Unmount::Detach);
             }
-            let _ = quiet(Command::new("losetup").arg("--detach").arg(device)).status();
+            detach(&device);
         }
         thread::sleep(POLL);
     }
@@ -353,8 +353,11 @@ fn number_of_ours(directory: &Path) -> Option<u64> {
 }
 
 fn mounted_by_us(directory: &Path) -> bool {
-    let mut ours = mounts_of(SOURCE.as_bytes()).into_iter();
-    ours.any(|place| place == directory)
+    number_of_ours(directory).is_some()
+}
+
+fn detach(device: &Path) {
+    let _ = quiet(Command::new("losetup").arg("--detach").arg(device)).status();
 }
 
 /// Where something from `source` is mounted.
