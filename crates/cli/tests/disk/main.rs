@@ -67,18 +67,17 @@ impl Place {
     fn arguments(&self, more: &[&str]) -> Vec<String> {
         let backing = self.path("backing");
         let size = SIZE_BYTES.to_string();
-        let fixed = [
-            "disk",
-            "serve",
-            "--model",
-            MODEL,
-            "--size",
-            &size,
-            "--backing",
-        ];
+        let model = ["--model", MODEL];
+        let model = if more.contains(&"--model") {
+            &[][..]
+        } else {
+            &model
+        };
+        let fixed = ["disk", "serve", "--size", &size, "--backing"];
         let fixed = fixed.into_iter().map(str::to_owned);
         fixed
             .chain([backing.to_str().unwrap().to_owned()])
+            .chain(model.iter().map(|&one| one.to_owned()))
             .chain(more.iter().map(|&one| one.to_owned()))
             .collect()
     }
@@ -98,12 +97,16 @@ impl Place {
             let _ = sender.send(text);
             stdout
         });
-        let line = line.recv_timeout(WAIT_MAX).unwrap();
-        Serving {
-            ready: line.trim().to_owned(),
+        // Ends it where it does not get ready.
+        let mut serving = Serving {
+            ready: String::new(),
             child: Some(child),
-            stdout: Some(reading.join().unwrap()),
-        }
+            stdout: None,
+        };
+        let line = line.recv_timeout(WAIT_MAX).unwrap();
+        serving.ready = line.trim().to_owned();
+        serving.stdout = Some(reading.join().unwrap());
+        serving
     }
 
     /// With the mount; nothing where this machine does not mount.
@@ -373,7 +376,11 @@ fn a_loop_device_on_the_served_disk_holds_data_and_outlives_a_restart() {
 #[test]
 fn the_lead_follows_what_a_loop_devices_requests_take() {
     let place = Place::new();
-    let Some(serving) = place.serve_mounted(&["--lead", "auto"]) else {
+    // Its answers can go out still earlier when the way takes long, as on a
+    // machine that does much besides; those of a faster disk have come to the
+    // instant of the request by then.
+    let serving = place.serve_mounted(&["--lead", "auto", "--model", "cloud-1ms"]);
+    let Some(serving) = serving else {
         return;
     };
     let Some(device) = Loop::attach(&serving.ready) else {
@@ -381,12 +388,12 @@ fn the_lead_follows_what_a_loop_devices_requests_take() {
     };
     let disk = device.open();
     let mut back = Buffer::new(4096);
-    for _ in 0..2000 {
+    for _ in 0..1000 {
         disk.read_exact_at(&mut back, 0).unwrap();
     }
     drop(disk);
     drop(device);
-    let said = serving.terminate();
+    let said = format!("{}{}", serving.terminate(), place.stderr());
     // By how much depends on the machine; not at all is by chance once in
     // tens of thousands.
     let (_, rest) = said

@@ -195,42 +195,6 @@ impl RoundTrip {
         read: impl Fn(u32) -> io::Result<u64> + Sync,
         accounted: impl Fn() -> Option<Accounted>,
     ) -> Result<Lead, NotMeasured> {
-        let (requests, took_ns) = (AtomicU64::new(0), AtomicU64::new(0));
-        let counting = |length| {
-            let request_ns = read(length)?;
-            requests.fetch_add(1, Ordering::Relaxed);
-            took_ns.fetch_add(request_ns, Ordering::Relaxed);
-            Ok(request_ns)
-        };
-        // Of all turns in which nobody else came: programs that look at every block device do.
-        let (mut clients, mut accounts) = (Accounted::default(), Accounted::default());
-        let mut before = accounted();
-        let turn_ended = || {
-            let after = accounted();
-            let turn = Accounted {
-                requests: requests.swap(0, Ordering::Relaxed),
-                took_ns: took_ns.swap(0, Ordering::Relaxed),
-            };
-            if let Some(accounted) = accounted_between(before, after, turn.requests) {
-                clients.add(turn);
-                accounts.add(accounted);
-            }
-            before = after;
-        };
-        let lead = self.turns(&counting, turn_ended).map_err(NotMeasured)?;
-        let client_ns = beyond(Some(Accounted::default()), Some(accounts), clients);
-        let accounts = client_ns.map(|client_ns| Follows::Accounts { client_ns });
-        Ok(Lead {
-            follows: accounts.unwrap_or_default(),
-            ..lead
-        })
-    }
-
-    fn turns(
-        &self,
-        read: &(impl Fn(u32) -> io::Result<u64> + Sync),
-        mut turn_ended: impl FnMut(),
-    ) -> io::Result<Lead> {
         let way = |times: io::Result<Vec<u64>>| -> io::Result<u64> {
             let times = times?;
             let mean_ns = times.iter().sum::<u64>() / times.len() as u64;
@@ -239,35 +203,64 @@ impl RoundTrip {
             let meant_ns = statistics.meant_sum_ns / u128::from(statistics.operations().max(1));
             Ok(mean_ns.saturating_sub(meant_ns as u64))
         };
+        let (requests, took_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        let short = || {
+            let request_ns = read(SHORT_BYTES)?;
+            requests.fetch_add(1, Ordering::Relaxed);
+            took_ns.fetch_add(request_ns, Ordering::Relaxed);
+            Ok(request_ns)
+        };
+        let short_after_a_pause = || {
+            thread::sleep(PAUSE);
+            short()
+        };
+        let settled = || {
+            // The kernel accounts of a request after it has woken who waits for it.
+            thread::sleep(PAUSE);
+            accounted()
+        };
         let mut ways = Vec::new();
+        // Of all turns in which nobody else came: programs that look at every block device do.
+        let (mut clients, mut accounts) = (Accounted::default(), Accounted::default());
         for turn in 0..SETTLING_TURNS + TURNS {
             if turn > 0 {
                 thread::sleep(BETWEEN_TURNS);
             }
-            let after_a_pause = || {
-                thread::sleep(PAUSE);
-                read(SHORT_BYTES)
-            };
-            let short = || read(SHORT_BYTES);
+            // Some devices divide long requests: only the short ones' accounts are used.
+            let long_ns = way(in_turn(1, || read(LONG_BYTES)))?;
+            let before = settled();
             let measured = Way {
                 short_ns: way(in_turn(1, short))?,
-                rested_ns: way(in_turn(CLIENTS, after_a_pause))?,
+                rested_ns: way(in_turn(CLIENTS, short_after_a_pause))?,
                 crowded_ns: way(at_once(AT_ONCE, short))?,
-                long_ns: way(in_turn(1, || read(LONG_BYTES)))?,
+                long_ns,
             };
-            turn_ended();
+            let seen = Accounted {
+                requests: requests.swap(0, Ordering::Relaxed),
+                took_ns: took_ns.swap(0, Ordering::Relaxed),
+            };
+            if let Some(accounted) = accounted_between(before, settled(), seen.requests) {
+                clients.add(seen);
+                accounts.add(accounted);
+            }
             self.server.set_lead(Lead::fit(measured));
             if turn >= SETTLING_TURNS {
                 ways.push(measured);
             }
         }
         let middle = |part: fn(&Way) -> u64| median(&mut ways.iter().map(part).collect::<Vec<_>>());
-        Ok(Lead::fit(Way {
+        let lead = Lead::fit(Way {
             short_ns: middle(|way| way.short_ns),
             rested_ns: middle(|way| way.rested_ns),
             crowded_ns: middle(|way| way.crowded_ns),
             long_ns: middle(|way| way.long_ns),
-        }))
+        });
+        let client_ns = beyond(Some(Accounted::default()), Some(accounts), clients);
+        let accounts = client_ns.map(|client_ns| Follows::Accounts { client_ns });
+        Ok(Lead {
+            follows: accounts.unwrap_or_default(),
+            ..lead
+        })
     }
 }
 
@@ -422,11 +415,13 @@ mod tests {
         let follows = |others_at: fn(u64) -> u64| {
             let trip = RoundTrip::start(20_000).unwrap();
             let (looks, requests) = (AtomicU64::new(0), AtomicU64::new(0));
-            let read = |_| {
-                requests.fetch_add(1, Ordering::Relaxed);
+            // Long ones are divided.
+            let read = |length| {
+                let divided = if length == SHORT_BYTES { 1 } else { 2 };
+                requests.fetch_add(divided, Ordering::Relaxed);
                 Ok(100_000)
             };
-            // The first look is before the first turn.
+            // Before and after each turn.
             let accounted = || {
                 let others = others_at(looks.fetch_add(1, Ordering::Relaxed));
                 let requests = requests.fetch_add(others, Ordering::Relaxed) + others;
