@@ -174,7 +174,7 @@ fn a_key_of_the_terminal_reaches_the_command_once() {
     let trace = directory.path().join("signals");
     fs::write(&trace, "").unwrap();
     let command = format!(
-        "{} run -- sh -c 'trap \"echo INT >> {trace}\" INT; echo >> {trace}.ready; for i in 1 2 3 4 5 6 7 8; do sleep 0.5; done' </dev/null",
+        "{} run -- sh -c 'trap \"echo INT >> {trace}\" INT; echo >> {trace}.ready; until [ -s {trace} ] || [ $((i += 1)) -gt 120 ]; do sleep 0.5; done; sleep 1' </dev/null",
         env!("CARGO_BIN_EXE_iolane"),
         trace = trace.display(),
     );
