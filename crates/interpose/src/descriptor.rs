@@ -29,6 +29,9 @@ struct Entry {
     next_offset: AtomicU64,
     /// What was written and is not being written back yet: from where to where.
     gathered: [AtomicU64; 2],
+    /// All that was written and was not written back lies between: the complement of where that
+    /// begins, so that zeros say nothing was, and where it ends.
+    unsynced: [AtomicU64; 2],
 }
 
 static ENTRIES: [Entry; DESCRIPTORS_MAX] = [const {
@@ -37,6 +40,7 @@ static ENTRIES: [Entry; DESCRIPTORS_MAX] = [const {
         what: AtomicU64::new(0),
         next_offset: AtomicU64::new(0),
         gathered: [const { AtomicU64::new(0) }; 2],
+        unsynced: [const { AtomicU64::new(0) }; 2],
     }
 }; DESCRIPTORS_MAX];
 
@@ -130,6 +134,40 @@ pub fn gather(descriptor: i32, from: u64, end: u64, most: u64) -> Option<(u64, u
     (!follows && old_from < old_end).then(|| (old_from, old_end - old_from))
 }
 
+/// Notes that `from..end` was written.
+pub fn wrote(descriptor: i32, from: u64, end: u64) {
+    if let Some([first, last]) = unsynced(descriptor) {
+        first.fetch_max(!from, Ordering::Relaxed);
+        last.fetch_max(end, Ordering::Relaxed);
+    }
+}
+
+/// Notes that `from..end` was written back.
+pub fn wrote_back(descriptor: i32, from: u64, end: u64) {
+    let Some([first, _]) = unsynced(descriptor) else {
+        return;
+    };
+    let old = first.load(Ordering::Relaxed);
+    if (from..end).contains(&!old) {
+        // Who writes before it at this moment has the last word.
+        let _ = first.compare_exchange(old, !end, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// All that was written through the descriptor since this was asked, and not written back, lies
+/// between these two. Of a write at the same moment it may know nothing.
+pub fn take_unsynced(descriptor: i32) -> Option<(u64, u64)> {
+    let [first, last] = unsynced(descriptor)?;
+    let from = !first.swap(0, Ordering::Relaxed);
+    let end = last.swap(0, Ordering::Relaxed);
+    (from < end).then_some((from, end))
+}
+
+fn unsynced(descriptor: i32) -> Option<&'static [AtomicU64; 2]> {
+    let index = usize::try_from(descriptor).ok()?;
+    ENTRIES.get(index).map(|entry| &entry.unsynced)
+}
+
 /// The descriptor is about to name another file, or has other flags.
 pub fn forget(descriptor: i32) {
     if let Some(entry) = usize::try_from(descriptor)
@@ -162,7 +200,7 @@ fn look(memory: &Memory, descriptor: i32, entry: &Entry) -> Option<u64> {
                 let rules =
                     file::with_path(descriptor, |path| memory.rules.of_path(path)).unwrap_or(0);
                 entry.rules.store(rules, Ordering::Relaxed);
-                for end in &entry.gathered {
+                for end in entry.gathered.iter().chain(&entry.unsynced) {
                     end.store(0, Ordering::Relaxed);
                 }
                 let (direct, durable) = file::flags(descriptor);
@@ -251,5 +289,29 @@ mod tests {
         assert_eq!(wrote(500, 540), Some((120, 10)));
         assert_eq!(wrote(510, 520), Some((500, 40)), "written again");
         assert_eq!(gather(-1, 0, 1, 100), None);
+    }
+
+    #[test]
+    fn what_is_not_written_back_lies_between_two_places() {
+        // Another number that no open file has here.
+        let descriptor = DESCRIPTORS_MAX as i32 - 2;
+        assert_eq!(take_unsynced(descriptor), None);
+        wrote(descriptor, 0, 100);
+        wrote(descriptor, 100, 200);
+        assert_eq!(take_unsynced(descriptor), Some((0, 200)));
+        assert_eq!(take_unsynced(descriptor), None);
+        wrote(descriptor, 500, 600);
+        wrote(descriptor, 300, 400);
+        wrote_back(descriptor, 500, 600);
+        assert_eq!(take_unsynced(descriptor), Some((300, 600)), "the end only");
+        wrote(descriptor, 300, 400);
+        wrote(descriptor, 400, 500);
+        wrote_back(descriptor, 300, 400);
+        assert_eq!(take_unsynced(descriptor), Some((400, 500)));
+        wrote(descriptor, 300, 400);
+        wrote_back(descriptor, 200, 400);
+        assert_eq!(take_unsynced(descriptor), None, "all of it");
+        wrote(-1, 0, 1);
+        assert_eq!(take_unsynced(-1), None);
     }
 }

@@ -40,6 +40,14 @@ pub fn iolane_run_by(rules: &Path, report: &Path) -> Command {
     command
 }
 
+/// The same command on a kernel without the system calls that came after Linux 6.1, as far as a
+/// filter can show it: `cachestat` among them.
+pub fn on_older_kernel(command: &Command) -> Command {
+    let mut older = Command::new(probe("older"));
+    older.arg(command.get_program()).args(command.get_args());
+    older
+}
+
 /// A directory on the disk of the built program: what lies in memory has no
 /// scheduler.
 pub fn on_disk() -> TempDir {

@@ -127,8 +127,22 @@ static void bulk(void)
 	SHOW(close(fd));
 }
 
+/* A page at a time changes in a file that is synced each time. */
+static void resynced(void)
+{
+	int fd = make_file("resynced"), wrong = fdatasync(fd);
+
+	for (int i = 0; i < 50; i++) {
+		wrong += pwrite(fd, page, PAGE, (off_t)(i * 237 % PAGES) * PAGE) != PAGE;
+		wrong += fdatasync(fd);
+	}
+	wrong += fsync(fd);
+	SHOW(wrong);
+}
+
 static const struct pattern patterns[] = { { "scan", scan }, { "backwards", backwards }, { "scattered", scattered },
-	       { "written", written }, { "bulk", bulk } };
+	       { "written", written }, { "bulk", bulk },
+	       { "resynced", resynced } };
 
 int main(int count, char **arguments)
 {

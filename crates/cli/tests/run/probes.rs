@@ -7,7 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::{iolane_run_by, on_disk, probe, probe_with, report, scheduled, text};
+use crate::place::{
+    iolane_run_by, on_disk, on_older_kernel, probe, probe_with, report, scheduled, text,
+};
 
 /// What all files of a directory hold.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -33,6 +35,14 @@ fn report_of(program: &str, pattern: &str) -> serde_json::Value {
 }
 
 fn report_of_program(program: &Path, pattern: &str) -> serde_json::Value {
+    report_of_run(program, pattern, |command| command)
+}
+
+fn report_of_run(
+    program: &Path,
+    pattern: &str,
+    wrapped: impl FnOnce(Command) -> Command,
+) -> serde_json::Value {
     let (without, with, place) = (on_disk(), on_disk(), on_disk());
     let alone = Command::new(program)
         .arg(pattern)
@@ -42,12 +52,9 @@ fn report_of_program(program: &Path, pattern: &str) -> serde_json::Value {
     let to = place.path().join("report.json");
     let rules = place.path().join("rules.toml");
     fs::write(&rules, RULES).unwrap();
-    let under = iolane_run_by(&rules, &to)
-        .arg(program)
-        .arg(pattern)
-        .arg(with.path())
-        .output()
-        .unwrap();
+    let mut run = iolane_run_by(&rules, &to);
+    run.arg(program).arg(pattern).arg(with.path());
+    let under = wrapped(run).output().unwrap();
     assert_eq!(text(&alone), text(&under), "{pattern}");
     if pattern != "signals" {
         assert_eq!(contents(without.path()), contents(with.path()), "{pattern}");
@@ -269,5 +276,42 @@ mod buffered {
         scattered 300
         written 3
         bulk 100
+        resynced 100
+    }
+
+    /// On kernels that do not say what the page cache has and what changed in it.
+    mod on_an_older_kernel {
+        use super::*;
+
+        /// So many requests are scheduled: a read that the cache serves is none, and a sync
+        /// is not preceded by the write-back of what is written back.
+        fn compare(pattern: &str, expected: std::ops::Range<u64>) {
+            let report = report_of_run(&probe("probe_buffered"), pattern, |command| {
+                on_older_kernel(&command)
+            });
+            let count = scheduled(&report);
+            expect(count, expected.start);
+            assert!(count < expected.end, "{report}");
+        }
+
+        macro_rules! buffered {
+            ($($name:ident $expected:expr)*) => {
+                $(
+                    #[test]
+                    fn $name() {
+                        compare(stringify!($name), $expected);
+                    }
+                )*
+            };
+        }
+
+        buffered! {
+            scan 1..200
+            backwards 1..600
+            scattered 300..600
+            written 3..100
+            bulk 100..700
+            resynced 100..200
+        }
     }
 }

@@ -54,6 +54,12 @@ pub fn is_cached(descriptor: i32, offset: u64, length: usize) -> bool {
     size <= offset || (size < end && pages >= last(size))
 }
 
+/// Whether the kernel says what of a file changed and was not written back: since Linux 6.5, where
+/// no filter forbids the question.
+pub fn tells_changes(descriptor: i32) -> bool {
+    counts(descriptor, 0, 1).is_some()
+}
+
 /// The first bytes of `offset..end` that changed and were not written back: where they begin,
 /// and how many follow each other, at most `most`. Where the kernel cannot say, all counts as
 /// changed. `None`: nothing has.

@@ -73,6 +73,7 @@ pub fn wrote(
         None => file::position(descriptor),
     };
     let from = end.saturating_sub(count as u64);
+    descriptor::wrote(descriptor, from, end);
     if let Some((from, length)) = descriptor::gather(descriptor, from, end, PIECE_BYTES) {
         let now_ns = clock::now_ns();
         if thread::reads_on(now_ns) {
@@ -80,6 +81,7 @@ pub fn wrote(
             if result < 0 {
                 return fail(result) as ssize_t;
             }
+            descriptor::wrote_back(descriptor, from, from + length);
         } else if leader(client, known).background_lately(now_ns) {
             file::begin_write_back(descriptor, from, length);
         }
@@ -96,10 +98,19 @@ pub fn write_back_all(call: Call, descriptor: c_int, known: &Known) -> Option<is
         return None;
     }
     let size = file::stat(descriptor)?.size;
+    let (mut from, end) = if residency::tells_changes(descriptor) {
+        (0, size)
+    } else if ASKS_ITSELF.load(Ordering::Relaxed) {
+        return None;
+    } else {
+        // What others wrote remains for the sync: requests all over the file would mostly write
+        // nothing, and the volume's limit would be learned from them.
+        let (from, end) = descriptor::take_unsynced(descriptor)?;
+        (from, end.min(size))
+    };
     let mut failed = None;
-    let mut from = 0;
     // One request each for what lies together: a volume counts them.
-    while let Some((offset, length)) = residency::next_dirty(descriptor, from, size, PIECE_BYTES) {
+    while let Some((offset, length)) = residency::next_dirty(descriptor, from, end, PIECE_BYTES) {
         let result = write_back_with_leave(call, descriptor, known, offset, length);
         failed = failed.or((result < 0).then_some(result));
         from = offset + length;
