@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use crate::place::{has_disk, iolane_run, on_disk, probe, report, scheduled, wait_until};
 
@@ -69,7 +68,7 @@ fn a_writer_goes_on_when_the_broker_is_stopped() {
 fn a_process_that_begins_while_the_broker_is_stopped_comes_later() {
     let directory = on_disk();
     let to = directory.path().join("report.json");
-    let (go, begun) = (directory.path().join("go"), directory.path().join("begun"));
+    let [there, go, begun] = ["there", "go", "begun"].map(|name| directory.path().join(name));
     let mut child = iolane_run(&to)
         .arg(probe("probe"))
         .arg("late")
@@ -78,8 +77,8 @@ fn a_process_that_begins_while_the_broker_is_stopped_comes_later() {
         .spawn()
         .unwrap();
     let number = child.id().to_string();
-    // It sleeps until then.
-    std::thread::sleep(Duration::from_millis(100));
+    // It waits until it may go on.
+    wait_until(|| there.exists());
     signal("-STOP", &number);
     fs::write(&go, "").unwrap();
     wait_until(|| begun.exists());

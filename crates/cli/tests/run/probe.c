@@ -592,6 +592,7 @@ static void late(void)
 	char *go = path_of("go");
 	int fd;
 
+	close(open_file("there", O_WRONLY));
 	while (access(go, F_OK))
 		usleep(1000);
 	fd = open_file("late", O_RDWR | O_DSYNC);
