@@ -216,7 +216,7 @@ vm_accelerator() {
 # Where the host stalls, so do all of the machine's processors at once, which the
 # kernel takes for its own fault: that it says so must not fail a test. What
 # hangs is found by its task (khungtaskd), and by the time that a machine has.
-readonly VM_PATIENCE="rcupdate.rcu_cpu_stall_suppress=1 nowatchdog"
+readonly VM_PATIENCE="no_timer_check rcupdate.rcu_cpu_stall_suppress=1 nowatchdog"
 
 # vm_run SCRIPT RESULTS TIME OPTION...: runs guest/SCRIPT.sh; its results go to
 # the file RESULTS. TIME is "counted" or "real", OPTIONs are qemu's.
