@@ -171,5 +171,6 @@ fn a_memory_without_a_broker_is_over() {
     assert!(memory.header.is_serving());
     broker.finish().unwrap();
     assert!(memory.header.is_over() && !memory.header.is_serving());
+    assert!(!memory.header.is_dead(), "it has ended as it should");
     assert!(introduce::introduce(&address, introduce::PATIENCE_MS).is_err());
 }

@@ -564,6 +564,7 @@ pub fn serve(client: Client) {
             gather::send();
         }
         if !client.memory.header.is_serving() {
+            client::mourn(client.memory);
             leave_all();
         }
         SLEEPS.store(true, Ordering::SeqCst);

@@ -7,7 +7,7 @@ use iolane_protocol::sys::introduce::{self, Missed, PATIENCE_MS};
 use iolane_protocol::sys::{clock, confinement};
 use iolane_protocol::{Address, ENVIRONMENT, Memory, Welcome};
 
-use crate::sys::{environment, page};
+use crate::sys::{environment, notice, page};
 use crate::{ahead, asynchronous};
 
 /// What a child of a fork must not take over from its parent: the kernel
@@ -49,6 +49,8 @@ static ADDRESS: OnceLock<Address> = OnceLock::new();
 static PAGE: OnceLock<&'static OwnPage> = OnceLock::new();
 static MEMORY: page::Shared = page::Shared::none();
 static IS_ON: AtomicBool = AtomicBool::new(false);
+/// This process, or the one that forked it, has said that the broker died, or could not.
+static HAS_MOURNED: AtomicBool = AtomicBool::new(false);
 
 /// This process, under a broker that serves it.
 #[derive(Clone, Copy)]
@@ -76,6 +78,7 @@ pub fn begin() {
     };
     page.process
         .store(environment::process_number(), Ordering::Relaxed);
+    notice::remember_standard_error();
     let is_first = ADDRESS.set(address).is_ok() && PAGE.set(page).is_ok();
     IS_ON.store(is_first, Ordering::Release);
 }
@@ -97,13 +100,35 @@ pub fn current() -> Option<Client> {
         AWAY => come_again(page)?,
         standing => standing,
     };
-    let number = standing.checked_sub(WELCOME)? as usize;
     let memory = MEMORY.get()?;
-    memory.header.is_serving().then_some(Client {
+    let Some(number) = standing.checked_sub(WELCOME) else {
+        mourn(memory);
+        return None;
+    };
+    if !memory.header.is_serving() {
+        mourn(memory);
+        return None;
+    }
+    Some(Client {
         memory,
-        number,
+        number: number as usize,
         page,
     })
+}
+
+/// If the broker died, one of all processes says so, once. One that ended after its command is not
+/// missed.
+#[cold]
+pub fn mourn(memory: &Memory) {
+    const TEXT: &[u8] = b"iolane: the broker has ended: I/O goes on unscheduled\n";
+    let header = &memory.header;
+    if !header.is_dead() || header.is_mourned() || !is_on() || is_guest() {
+        return;
+    }
+    let is_first = !HAS_MOURNED.swap(true, Ordering::Relaxed);
+    if is_first && notice::can_be_said() && header.mourn() {
+        notice::say(TEXT);
+    }
 }
 
 /// This process, whether or not the broker serves it; `None` if it never came.

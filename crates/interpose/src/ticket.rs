@@ -222,6 +222,7 @@ impl Ticket {
             let is_vain = is_stopped || header.is_over() || waited_ns >= most_ns;
             if is_vain && cell.change(CellState::Posted, CellState::Left) {
                 self.client.memory.post(self.number, false);
+                client::mourn(self.client.memory);
                 return false;
             }
         }

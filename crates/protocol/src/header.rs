@@ -7,7 +7,7 @@ use crate::sys::futex;
 /// "iolane" and two zeros.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"iolane\0\0");
 /// Of the layout. Library and program of different versions do not talk.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Calls that are counted by name.
 pub const CALLS_MAX: usize = 64;
 
@@ -35,6 +35,8 @@ pub struct Header {
     closed: AtomicU32,
     bell: AtomicU32,
     rest: AtomicU32,
+    /// A process has said that the broker died.
+    mourned: AtomicU32,
     /// Grows with every round of the broker.
     pulse: AtomicU64,
     /// The pulse at which somebody gave up waiting, plus 1.
@@ -135,6 +137,21 @@ impl Header {
     pub fn is_over(&self) -> bool {
         self.closed.load(Ordering::SeqCst) != 0
             || self.life.load(Ordering::SeqCst) & libc::FUTEX_OWNER_DIED != 0
+    }
+
+    /// Whether the broker was killed, or its thread has come to an end that nobody meant.
+    pub fn is_dead(&self) -> bool {
+        self.closed.load(Ordering::SeqCst) == 0 && self.is_over()
+    }
+
+    /// Whether a process has said so already.
+    pub fn is_mourned(&self) -> bool {
+        self.mourned.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether the caller is the one to say so, of all processes.
+    pub fn mourn(&self) -> bool {
+        self.mourned.swap(1, Ordering::Relaxed) == 0
     }
 
     /// Whether a request is scheduled: the broker lives and is not known to be

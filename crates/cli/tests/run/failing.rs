@@ -1,6 +1,6 @@
 //! The broker dies, stops, or its clients do.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -46,6 +46,103 @@ fn a_writer_goes_on_when_the_broker_is_killed() {
     let mut child = start_writer(directory.path(), &directory.path().join("report.json"));
     signal("-KILL", &child.id().to_string());
     assert_eq!(child.wait().unwrap().signal(), Some(9));
+    wait_until(|| length(directory.path()) == BLOCKS * 4096);
+}
+
+/// What processes say of a broker that died.
+const LAMENT: &str = "iolane: the broker has ended: I/O goes on unscheduled";
+
+/// Runs a script in a directory. All of it has the file `errors` as its standard error.
+fn start_script(directory: &Path, script: &str) -> Child {
+    iolane_run(&directory.join("report.json"))
+        .args(["sh", "-c", script])
+        .current_dir(directory)
+        .stdout(Stdio::null())
+        .stderr(File::create(directory.join("errors")).unwrap())
+        .spawn()
+        .unwrap()
+}
+
+/// How often processes have said so.
+fn laments(directory: &Path) -> usize {
+    let errors = fs::read_to_string(directory.join("errors")).unwrap();
+    let by_us: Vec<_> = errors
+        .lines()
+        .filter(|line| line.starts_with("iolane: "))
+        .collect();
+    assert!(by_us.iter().all(|&line| line == LAMENT), "{errors}");
+    by_us.len()
+}
+
+#[test]
+fn that_the_broker_was_killed_is_said_once() {
+    let directory = on_disk();
+    let script = format!(
+        "for file in one two file; do
+            dd if=/dev/zero of=$file bs=4k count={BLOCKS} oflag=direct,dsync &
+        done
+        wait
+        echo >ended"
+    );
+    let mut child = start_script(directory.path(), &script);
+    wait_until(|| length(directory.path()) > 0);
+    signal("-KILL", &child.id().to_string());
+    child.wait().unwrap();
+    wait_until(|| directory.path().join("ended").exists());
+    assert_eq!(length(directory.path()), BLOCKS * 4096);
+    assert_eq!(laments(directory.path()), 1);
+}
+
+/// The command ends, a process of its goes on, and `iolane run` is asked to end.
+#[test]
+fn a_broker_that_ended_as_it_should_is_not_missed() {
+    let directory = on_disk();
+    let script = format!(
+        "dd if=/dev/zero of=file bs=4k count={BLOCKS} oflag=direct,dsync &
+        until [ -s file ]; do sleep 0.01; done"
+    );
+    let mut child = start_script(directory.path(), &script);
+    wait_until(|| length(directory.path()) > 0);
+    while child.try_wait().unwrap().is_none() {
+        signal("-TERM", &child.id().to_string());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(length(directory.path()) < BLOCKS * 4096, "it was too quick");
+    wait_until(|| length(directory.path()) == BLOCKS * 4096);
+    assert_eq!(laments(directory.path()), 0);
+}
+
+#[test]
+fn nothing_is_said_into_a_file_that_has_the_number_of_standard_error() {
+    let directory = on_disk();
+    let script = format!("exec {} displaced .", probe("probe").display());
+    let mut child = start_script(directory.path(), &script);
+    let of = |name: &str| directory.path().join(name);
+    wait_until(|| of("begun").exists());
+    signal("-KILL", &child.id().to_string());
+    child.wait().unwrap();
+    fs::write(of("go"), "").unwrap();
+    wait_until(|| of("ended").exists());
+    let written = fs::read(of("displaced")).unwrap();
+    assert!(written.len() == 20 * 4096 && written.iter().all(|&byte| byte == b'z'));
+    assert_eq!(laments(directory.path()), 0);
+}
+
+/// A write to a pipe that nobody reads would end the process.
+#[test]
+fn a_writer_whose_standard_error_nobody_reads_goes_on() {
+    let directory = on_disk();
+    let script = format!("exec dd if=/dev/zero of=file bs=4k count={BLOCKS} oflag=direct,dsync");
+    let mut child = iolane_run(&directory.path().join("report.json"))
+        .args(["sh", "-c", &script])
+        .current_dir(directory.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until(|| length(directory.path()) > 0);
+    drop(child.stderr.take());
+    signal("-KILL", &child.id().to_string());
+    child.wait().unwrap();
     wait_until(|| length(directory.path()) == BLOCKS * 4096);
 }
 

@@ -606,6 +606,26 @@ static void late(void)
 	}
 }
 
+/*
+ * A daemon closes standard error, and a file of its data gets the number. It goes on when another
+ * process says so.
+ */
+static void displaced(void)
+{
+	int fd;
+
+	close(STDERR_FILENO);
+	fd = open_file("displaced", O_RDWR | O_DSYNC);
+	SHOW(fd);
+	SHOW(pwrite(fd, page, PAGE, 0));
+	close(open_file("begun", O_WRONLY));
+	while (access(path_of("go"), F_OK))
+		usleep(1000);
+	for (int i = 0; i < 20; i++)
+		SHOW(pwrite(fd, page, PAGE, i * PAGE));
+	close(open_file("ended", O_WRONLY));
+}
+
 /* Processes that come and go by the thousand, some hundreds of them at a time. */
 static void many(void)
 {
@@ -664,7 +684,7 @@ static const struct pattern patterns[] = {
 	{ "cancelled", cancelled }, { "signals", signals },   { "jumped", jumped },
 	{ "vforked", vforked },	    { "confined", confined }, { "sandboxed", sandboxed },
 	{ "streams", streams },	    { "crowded", crowded },   { "interrupted", interrupted },
-	{ "late", late },	    { "many", many },
+	{ "late", late },	    { "many", many },		      { "displaced", displaced },
 };
 
 int main(int count, char **arguments)

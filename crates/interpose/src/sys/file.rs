@@ -20,6 +20,7 @@ pub struct Stat {
     pub blocks: u64,
     pub is_regular: bool,
     pub is_block_device: bool,
+    pub is_socket: bool,
 }
 
 /// fstat(2).
@@ -43,6 +44,7 @@ pub fn stat(descriptor: i32) -> Option<Stat> {
         blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
         is_regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
         is_block_device: stat.st_mode & libc::S_IFMT == libc::S_IFBLK,
+        is_socket: stat.st_mode & libc::S_IFMT == libc::S_IFSOCK,
     })
 }
 
