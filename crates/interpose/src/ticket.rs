@@ -302,3 +302,6 @@ impl Ticket {
         memory.post(self.number, is_attentive);
     }
 }
+
+#[cfg(test)]
+mod tests;

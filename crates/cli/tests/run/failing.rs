@@ -1,11 +1,16 @@
 //! The broker dies, stops, or its clients do.
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use crate::place::{has_disk, iolane_run, on_disk, probe, report, scheduled, wait_until};
+use crate::place::{
+    has_disk, iolane_run, iolane_run_by, on_disk, probe, report, rings_probe, scheduled, wait_until,
+};
+use crate::probes::RULES;
 
 /// Copies this many blocks of 4 KiB, each durable before the next.
 const BLOCKS: u64 = 3000;
@@ -144,6 +149,46 @@ fn a_writer_whose_standard_error_nobody_reads_goes_on() {
     signal("-KILL", &child.id().to_string());
     child.wait().unwrap();
     wait_until(|| length(directory.path()) == BLOCKS * 4096);
+}
+
+/// The broker dies while a program has asynchronous requests under way, at several moments: all of
+/// them end, and what is read then is what was written.
+fn survives_with_requests_under_way(program: &Path) {
+    for delay_ms in [0, 7, 40, 150, 400] {
+        let (directory, place) = (on_disk(), on_disk());
+        let rules = place.path().join("rules.toml");
+        fs::write(&rules, RULES).unwrap();
+        let mut child = iolane_run_by(&rules, &place.path().join("report.json"))
+            .arg(program)
+            .arg("lasting")
+            .arg(directory.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_until(|| directory.path().join("begun").exists());
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        signal("-KILL", &child.id().to_string());
+        child.wait().unwrap();
+        fs::write(directory.path().join("go"), "").unwrap();
+        // Until the program has ended: nobody else has the pipe.
+        let mut said = String::new();
+        let mut output = child.stdout.take().unwrap();
+        output.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "wrong = 0\n", "{delay_ms} ms");
+    }
+}
+
+#[test]
+fn linux_aio_goes_on_when_the_broker_is_killed() {
+    survives_with_requests_under_way(&probe("probe_aio"));
+}
+
+#[test]
+fn io_uring_goes_on_when_the_broker_is_killed() {
+    if let Some(program) = rings_probe() {
+        survives_with_requests_under_way(&program);
+    }
 }
 
 #[test]

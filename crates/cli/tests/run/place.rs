@@ -60,7 +60,7 @@ pub fn probe(name: &str) -> PathBuf {
 }
 
 /// The same with libraries.
-pub fn probe_with(name: &str, libraries: &[&str]) -> PathBuf {
+fn probe_with(name: &str, libraries: &[&str]) -> PathBuf {
     static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut built = BUILT.lock().unwrap();
@@ -81,6 +81,27 @@ pub fn probe_with(name: &str, libraries: &[&str]) -> PathBuf {
     std::fs::rename(fresh, &to).unwrap();
     built.insert(name.to_owned());
     to
+}
+
+/// The probe of io_uring; `None`, and the test is skipped, where there is none.
+pub fn rings_probe() -> Option<PathBuf> {
+    /// liburing's tests end so where something is not there.
+    const SKIPPED: i32 = 77;
+    if !Path::new("/usr/include/liburing.h").exists() {
+        iolane_testing::skipped("liburing-dev is not installed");
+        return None;
+    }
+    let program = probe_with("probe_uring", &["-luring"]);
+    let tried = Command::new(&program)
+        .arg("possible")
+        .arg(on_disk().path())
+        .status()
+        .unwrap();
+    if tried.code() == Some(SKIPPED) {
+        iolane_testing::skipped("there is no io_uring here");
+        return None;
+    }
+    Some(program)
 }
 
 /// The report that a run has left.

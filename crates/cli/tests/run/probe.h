@@ -57,6 +57,15 @@ static inline int open_file(const char *name, int flags)
 	return fd;
 }
 
+/* Another process says something by a file. */
+static inline int has_file(const char *name)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return access(path, F_OK) == 0;
+}
+
 /* For direct I/O. */
 static inline char *aligned(size_t bytes)
 {

@@ -19,6 +19,8 @@
 enum { PAGE = 4096, PAGES = 64, THREADS = 4, BATCH = 4, CHILDREN = 100, OTHERS = 50 };
 
 static volatile int over;
+/* Other contents each time. */
+static int shift;
 
 static int open_direct(const char *name)
 {
@@ -76,7 +78,7 @@ static void *pages_main(void *number)
 		for (int first = (int)mine * PAGES; first < ((int)mine + 1) * PAGES; first += BATCH) {
 			for (int i = 0; i < BATCH; i++) {
 				if (pass == 0)
-					memset(memory + i * PAGE, 'A' + (first + i) % 26, PAGE);
+					memset(memory + i * PAGE, 'A' + (first + i + shift) % 26, PAGE);
 				else
 					memset(memory + i * PAGE, 0, PAGE);
 				blocks[i] = block_of(fd, pass == 0 ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD,
@@ -92,7 +94,7 @@ static void *pages_main(void *number)
 				wrong += done[i].res != PAGE;
 				wrong += block >= blocks && block < blocks + BATCH &&
 					 done[i].data != block->aio_data;
-				wrong += memory[i * PAGE + 5] != 'A' + (first + i) % 26;
+				wrong += memory[i * PAGE + 5] != 'A' + (first + i + shift) % 26;
 			}
 		}
 	}
@@ -102,9 +104,10 @@ static void *pages_main(void *number)
 	return (void *)wrong;
 }
 
-static void several(void)
+static long run_several(void)
 {
 	pthread_t all[THREADS];
+	long sum = 0;
 	void *wrong;
 
 	for (long i = 0; i < THREADS; i++)
@@ -112,8 +115,30 @@ static void several(void)
 			die("pthread_create");
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(all[i], &wrong);
-		SHOW((long)wrong);
+		sum += (long)wrong;
 	}
+	return sum;
+}
+
+static void several(void)
+{
+	SHOW_RESULT(run_several());
+}
+
+/* On and on, until another process says that it is enough, and once more. */
+static void lasting(void)
+{
+	long wrong = 0;
+	int is_last;
+
+	alarm(100);
+	do {
+		is_last = has_file("go");
+		wrong += run_several();
+		close(open_file("begun", O_WRONLY));
+		shift++;
+	} while (!is_last);
+	SHOW_RESULT(wrong);
 }
 
 /* Warms up: a context that has been asked for events. */
@@ -582,6 +607,7 @@ static const struct pattern patterns[] = {
 	{ "mistaken", mistaken }, { "many", many }, { "refused", refused }, { "vectored", vectored },
 	{ "crowded", crowded }, { "forked", forked }, { "parted", parted },
 	{ "waited", waited }, { "locked", locked }, { "uncollected", uncollected },
+	{ "lasting", lasting },
 };
 
 int main(int count, char **arguments)

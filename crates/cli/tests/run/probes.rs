@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::place::{
-    iolane_run_by, on_disk, on_older_kernel, probe, probe_with, report, scheduled, text,
+    iolane_run_by, on_disk, on_older_kernel, probe, report, rings_probe, scheduled, text,
 };
 
 /// What all files of a directory hold.
@@ -21,7 +21,7 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// What is asynchronous stands behind everything else: it has to wait.
-const RULES: &str = "[[rule]]\nrole = 'asynchronous'\nasynchronous = true\nlevel = 'background'\n\
+pub const RULES: &str = "[[rule]]\nrole = 'asynchronous'\nasynchronous = true\nlevel = 'background'\n\
                      [[rule]]\nrole = 'others'\nlevel = 'foreground'\nsinks = true\npaced = true\n";
 
 /// Runs a pattern both ways, and gives how many requests were scheduled.
@@ -173,25 +173,11 @@ mod linux_aio {
 mod io_uring {
     use super::*;
 
-    /// liburing's tests end so where something is not there.
-    const SKIPPED: i32 = 77;
-
     /// Runs a pattern both ways. So many requests must have been followed.
     fn compare(pattern: &str, followed_min: u64) {
-        if !Path::new("/usr/include/liburing.h").exists() {
-            iolane_testing::skipped("liburing-dev is not installed");
+        let Some(program) = rings_probe() else {
             return;
-        }
-        let program = probe_with("probe_uring", &["-luring"]);
-        let tried = Command::new(&program)
-            .arg("possible")
-            .arg(on_disk().path())
-            .status()
-            .unwrap();
-        if tried.code() == Some(SKIPPED) {
-            iolane_testing::skipped("there is no io_uring here");
-            return;
-        }
+        };
         let report = report_of_program(&program, pattern);
         if scheduled(&report) > 0 {
             let followed = report["report"]["io_uring"]["followed"].as_u64().unwrap();
