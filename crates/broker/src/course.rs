@@ -5,6 +5,8 @@ use iolane_protocol::LEVELS;
 use iolane_sched::{RateUnit, WindowState};
 use serde::Serialize;
 
+use crate::statistics::Ended;
+
 /// More than a chart shows. When there are so many, two become one, and the next ones
 /// are twice as long.
 const SAMPLES_MAX: usize = 240;
@@ -32,6 +34,8 @@ pub struct Sample {
     pub total_ns: [u64; LEVELS],
     /// Those that had sunk.
     pub sunk: u64,
+    /// Those that came with a lower level and were promoted.
+    pub promoted: u64,
 }
 
 impl Sample {
@@ -51,6 +55,7 @@ impl Sample {
             bytes: sum(&self.bytes, &next.bytes),
             total_ns: sum(&self.total_ns, &next.total_ns),
             sunk: self.sunk + next.sunk,
+            promoted: self.promoted + next.promoted,
             ..*next
         }
     }
@@ -77,12 +82,13 @@ impl Course {
     }
 
     /// A request has ended.
-    pub fn record(&mut self, level: u8, bytes: u64, total_ns: u64, sunk: bool) {
+    pub fn record(&mut self, level: u8, ended: &Ended) {
         let level = usize::from(level).min(LEVELS - 1);
         self.now.requests[level] += 1;
-        self.now.bytes[level] += bytes;
-        self.now.total_ns[level] += total_ns;
-        self.now.sunk += u64::from(sunk);
+        self.now.bytes[level] += ended.bytes;
+        self.now.total_ns[level] += ended.queued_ns + ended.device_ns;
+        self.now.sunk += u64::from(ended.sunk);
+        self.now.promoted += u64::from(ended.promoted);
     }
 
     /// Whether it is time for a sample, so long after the start of the run.
@@ -144,16 +150,27 @@ mod tests {
         }
     }
 
+    fn ended(bytes: u64, sunk: bool, promoted: bool) -> Ended {
+        Ended {
+            bytes,
+            queued_ns: 4,
+            device_ns: 6,
+            failed: false,
+            sunk,
+            promoted,
+        }
+    }
+
     #[test]
     fn a_long_run_keeps_all_counts_in_few_samples() {
         const BEGIN_NS: u64 = 7;
         let mut course = Course::new(BEGIN_NS);
         let steps = 10_000;
         for step in 1..=steps {
-            course.record(1, 4096, 10, step % 2 == 0);
+            course.record(1, &ended(4096, step % 2 == 0, step % 4 == 1));
             course.advance(BEGIN_NS + step * 100_000_000, &window(step as f64));
         }
-        course.record(4, 1, 1, false);
+        course.record(4, &ended(1, false, false));
         let end_ns = BEGIN_NS + steps * 100_000_000 + 1;
         let samples = course.samples(end_ns, &window(3.0));
         assert!(samples.len() <= SAMPLES_MAX && samples.len() >= SAMPLES_MAX / 2);
@@ -162,6 +179,7 @@ mod tests {
         assert_eq!(sum(|sample| sample.bytes[1]), steps * 4096);
         assert_eq!(sum(|sample| sample.requests[4]), 1);
         assert_eq!(sum(|sample| sample.sunk), steps / 2);
+        assert_eq!(sum(|sample| sample.promoted), steps / 4);
         assert_eq!(sum(|sample| sample.length_ns), end_ns - BEGIN_NS);
         let joined = samples
             .windows(2)

@@ -139,8 +139,7 @@ impl Disk {
 
     /// A request that was recorded for the report has ended.
     pub fn record(&mut self, level: u8, ended: &Ended) {
-        let total_ns = ended.queued_ns + ended.device_ns;
-        self.course.record(level, ended.bytes, total_ns, ended.sunk);
+        self.course.record(level, ended);
     }
 
     /// Takes a sample if it is time for one.

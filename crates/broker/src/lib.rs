@@ -16,7 +16,7 @@
 //! | `disks`, `identity` | a scheduler per disk; which disk a device number belongs to |
 //! | `waiting` | asynchronous reads that wait, for whoever needs the same pages |
 //! | `rules`, `profile` | rules in TOML, and those that ship |
-//! | `statistics`, `course`, `commits`, `sinking`, `report` | what became of requests: sums, over time, what commits waited for, whose reads sank |
+//! | `statistics`, `course`, `commits`, `spans`, `report` | what became of requests: sums, over time, what commits waited for, what sank and was promoted |
 //!
 //! One thread does all rounds and holds the life line, a second lets processes in and
 //! sees them end.
@@ -34,7 +34,7 @@ mod profile;
 mod report;
 mod rounds;
 mod rules;
-mod sinking;
+mod spans;
 mod statistics;
 #[allow(unsafe_code)]
 mod sys;
@@ -47,6 +47,6 @@ pub use identity::disk_of;
 pub use profile::{PROFILES, Profile, profile_of};
 pub use report::{
     BesideReport, CallCount, CommitReport, DiskReport, LevelReport, ReadAheadReport, Report,
-    RingsReport, RoleReport, SunkReport,
+    RingsReport, RoleReport, SpanReport,
 };
 pub use rules::{Rules, RulesError};

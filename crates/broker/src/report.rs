@@ -1,7 +1,7 @@
 //! What became of requests, for people and for programs.
 
 mod commit;
-mod sunk;
+mod spans;
 mod text;
 
 use hdrhistogram::Histogram;
@@ -13,11 +13,11 @@ use crate::commits::Commits;
 use crate::course::Sample;
 use crate::disks::Disk;
 use crate::door::Door;
-use crate::sinking::Sinking;
+use crate::spans::Spans;
 use crate::statistics::{Counts, Key, Statistics};
 
 pub use commit::{BesideReport, CommitReport};
-pub use sunk::SunkReport;
+pub use spans::SpanReport;
 
 /// The whole of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -100,9 +100,13 @@ pub struct DiskReport {
     /// What a commit waited for, if there was one.
     pub commit: Option<CommitReport>,
     /// Whose reads sank below their rule's level, and until when.
-    pub sunk: Vec<SunkReport>,
+    pub sunk: Vec<SpanReport>,
     /// Those with fewer requests that are left out.
     pub sunk_left_out: u64,
+    /// Whose requests were promoted, and until when.
+    pub promoted: Vec<SpanReport>,
+    /// Those with fewer requests that are left out.
+    pub promoted_left_out: u64,
     /// The whole run in parts.
     pub samples: Vec<Sample>,
 }
@@ -166,7 +170,8 @@ pub(crate) struct Writer<'a> {
     /// Since the start of the run.
     pub at_ns: u64,
     pub commits: &'a Commits,
-    pub sinking: &'a Sinking,
+    pub sunk: &'a Spans,
+    pub promoted: &'a Spans,
     pub statistics: &'a Statistics,
     pub roles: &'a [String],
     pub disks: &'a [Disk],
@@ -236,8 +241,10 @@ impl Writer<'_> {
                 .map(|(key, counts)| self.role(key, counts))
                 .collect(),
             commit: self.commit(disk),
-            sunk: self.sunk(disk),
-            sunk_left_out: self.sinking.left_out(disk),
+            sunk: self.spans(self.sunk, disk),
+            sunk_left_out: self.sunk.left_out(disk),
+            promoted: self.spans(self.promoted, disk),
+            promoted_left_out: self.promoted.left_out(disk),
             samples: self.disks[disk].samples(self.at_ns),
         }
     }

@@ -16,7 +16,7 @@ use crate::disks::{Disk, Taken};
 use crate::door::Door;
 use crate::identity;
 use crate::report::{Report, Writer};
-use crate::sinking::{Sinker, Sinking};
+use crate::spans::{Spans, Whose};
 use crate::statistics::{Ended, Key, Statistics};
 use crate::waiting::Waiting;
 
@@ -48,7 +48,8 @@ pub struct Rounds {
     waiting: Waiting,
     statistics: Statistics,
     commits: Commits,
-    sinking: Sinking,
+    sunk: Spans,
+    promoted: Spans,
     begun_ns: u64,
     roles: Vec<String>,
     /// Of one round; kept for its memory.
@@ -96,7 +97,8 @@ impl Rounds {
             waiting: Waiting::default(),
             statistics: Statistics::default(),
             commits: Commits::default(),
-            sinking: Sinking::default(),
+            sunk: Spans::of_sunk(),
+            promoted: Spans::of_promoted(),
             begun_ns: clock::now_ns(),
             roles,
             events: Vec::new(),
@@ -172,7 +174,8 @@ impl Rounds {
             at_ns: self.at_ns(clock::now_ns()),
             statistics: &self.statistics,
             commits: &self.commits,
-            sinking: &self.sinking,
+            sunk: &self.sunk,
+            promoted: &self.promoted,
             roles: &self.roles,
             disks: &self.disks,
             header: &self.memory.header,
@@ -358,14 +361,20 @@ impl Rounds {
         self.statistics.record(key, ended);
         self.commits.ended(&key, ended.queued_ns, ended.device_ns);
         self.disks[key.disk].record(key.level, ended);
+        if !ended.sunk && !ended.promoted {
+            return;
+        }
+        let whose = Whose {
+            process: self.door.process_of(client_of(cell)),
+            disk: key.disk,
+            rule: key.rule,
+        };
+        let at_ns = self.at_ns(ended_ns);
         if ended.sunk {
-            let sinker = Sinker {
-                process: self.door.process_of(client_of(cell)),
-                disk: key.disk,
-                rule: key.rule,
-            };
-            let at_ns = self.at_ns(ended_ns);
-            self.sinking.record(sinker, at_ns, ended.bytes, key.level);
+            self.sunk.record(whose, at_ns, ended.bytes, key.level);
+        }
+        if ended.promoted {
+            self.promoted.record(whose, at_ns, ended.bytes, key.level);
         }
     }
 

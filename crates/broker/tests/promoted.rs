@@ -141,6 +141,22 @@ fn a_request_that_is_waited_for_goes_first() {
     let report = process.finish();
     assert_eq!(promoted(&report, "foreground"), 1);
     assert_eq!(promoted(&report, "background"), 0);
+    let [disk] = &report.disks[..] else {
+        panic!("{report}");
+    };
+    let [span] = &disk.promoted[..] else {
+        panic!("{report}");
+    };
+    assert_eq!((span.level, span.requests), ("foreground", 1));
+    assert_eq!(span.process, std::process::id());
+    assert!(span.from_ns == span.to_ns && span.to_ns <= report.elapsed_ns);
+    let over_time: u64 = disk.samples.iter().map(|sample| sample.promoted).sum();
+    assert_eq!(over_time, 1);
+    let sentence = format!(
+        "other of process {} was promoted to foreground from ",
+        span.process
+    );
+    assert!(report.to_string().contains(&sentence), "{report}");
 }
 
 /// Nobody becomes less urgent, and telling it twice makes no difference.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use super::{DiskReport, LevelReport, ReadAheadReport, Report, RoleReport, SunkReport};
+use super::{DiskReport, LevelReport, ReadAheadReport, Report, RoleReport, SpanReport};
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -111,10 +111,17 @@ fn of_disk(disk: &DiskReport) -> Result<String, fmt::Error> {
         line(&mut text, role)?;
     }
     for sunk in &disk.sunk {
-        writeln!(text, "  {}", of_sunk(sunk))?;
+        writeln!(text, "  {}", of_span("sank", sunk))?;
     }
     if disk.sunk_left_out > 0 {
         writeln!(text, "  {} shorter ones sank, too", disk.sunk_left_out)?;
+    }
+    for promoted in &disk.promoted {
+        writeln!(text, "  {}", of_span("was promoted", promoted))?;
+    }
+    if disk.promoted_left_out > 0 {
+        let count = disk.promoted_left_out;
+        writeln!(text, "  {count} with fewer requests were promoted, too")?;
     }
     if let Some(commit) = &disk.commit {
         writeln!(text, "  {}", commit.sentence)?;
@@ -122,16 +129,16 @@ fn of_disk(disk: &DiskReport) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-fn of_sunk(sunk: &SunkReport) -> String {
+fn of_span(what: &str, span: &SpanReport) -> String {
     format!(
-        "{} of process {} sank to {} from {:.1} to {:.1} s: {} requests, {:.1} MB",
-        sunk.role,
-        sunk.process,
-        sunk.level,
-        sunk.from_ns as f64 / 1e9,
-        sunk.to_ns as f64 / 1e9,
-        sunk.requests,
-        sunk.bytes as f64 / 1e6,
+        "{} of process {} {what} to {} from {:.1} to {:.1} s: {} requests, {:.1} MB",
+        span.role,
+        span.process,
+        span.level,
+        span.from_ns as f64 / 1e9,
+        span.to_ns as f64 / 1e9,
+        span.requests,
+        span.bytes as f64 / 1e6,
     )
 }
 

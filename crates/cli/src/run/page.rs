@@ -1,6 +1,6 @@
 //! The report as a page: figures, and how the run went over time.
 
-use iolane_broker::{DiskReport, Report, RoleReport, Sample};
+use iolane_broker::{DiskReport, Report, RoleReport, Sample, SpanReport};
 use iolane_sched::Level;
 
 use super::kernel::KernelReport;
@@ -65,12 +65,25 @@ fn of_disk(disk: &DiskReport) -> Section {
         section = over_time(section, &disk.samples);
     }
     if !disk.sunk.is_empty() {
-        section = section.heading("What sank, and when").table(sunk(disk));
+        section = section
+            .heading("What sank, and when")
+            .table(spans(&disk.sunk));
     }
     if disk.sunk_left_out > 0 {
         section = section.text([format!(
             "{} with fewer requests sank, too.",
             disk.sunk_left_out
+        )]);
+    }
+    if !disk.promoted.is_empty() {
+        section = section
+            .heading("What was promoted, and when")
+            .table(spans(&disk.promoted));
+    }
+    if disk.promoted_left_out > 0 {
+        section = section.text([format!(
+            "{} with fewer requests were promoted, too.",
+            disk.promoted_left_out
         )]);
     }
     section
@@ -160,6 +173,27 @@ fn over_time(section: Section, samples: &[Sample]) -> Section {
         .chart(chart(Axis::log10("latency", units::time), latencies))
         .heading("Learned window: transfers that lower levels may have in flight")
         .chart(chart(Axis::linear("transfers", units::count), vec![window]));
+    type Count = fn(&Sample) -> u64;
+    let kinds: [(&str, Count); 2] = [
+        ("sunk", |sample| sample.sunk),
+        ("promoted", |sample| sample.promoted),
+    ];
+    let used = kinds
+        .into_iter()
+        .filter(|(_, count)| samples.iter().any(|sample| count(sample) > 0));
+    let changed: Vec<Series> = used
+        .map(|(name, count)| {
+            Series::new(
+                name,
+                points(&|sample| Some(per_second(sample, count(sample)))),
+            )
+        })
+        .collect();
+    if !changed.is_empty() {
+        section = section
+            .heading("Requests a second that sank or were promoted")
+            .chart(chart(Axis::linear("requests/s", units::count), changed));
+    }
     if !bytes_limit.is_empty() {
         let limit = Series::new("the volume's limit", bytes_limit);
         let axis = Axis::linear("bytes/s", units::bytes_per_second);
@@ -170,18 +204,18 @@ fn over_time(section: Section, samples: &[Sample]) -> Section {
     section
 }
 
-fn sunk(disk: &DiskReport) -> Table {
+fn spans(spans: &[SpanReport]) -> Table {
     let header = ["role", "level", "process", "from", "to", "requests", "data"];
     let mut table = Table::new(2, header);
-    for sunk in &disk.sunk {
+    for span in spans {
         table.row([
-            sunk.role.clone(),
-            sunk.level.to_owned(),
-            sunk.process.to_string(),
-            format!("{:.1} s", sunk.from_ns as f64 / 1e9),
-            format!("{:.1} s", sunk.to_ns as f64 / 1e9),
-            sunk.requests.to_string(),
-            format!("{} MB", units::figure(sunk.bytes as f64 / 1e6)),
+            span.role.clone(),
+            span.level.to_owned(),
+            span.process.to_string(),
+            format!("{:.1} s", span.from_ns as f64 / 1e9),
+            format!("{:.1} s", span.to_ns as f64 / 1e9),
+            span.requests.to_string(),
+            format!("{} MB", units::figure(span.bytes as f64 / 1e6)),
         ]);
     }
     table
@@ -223,6 +257,50 @@ mod tests {
     use super::*;
     use crate::system::SystemPaths;
     use iolane_broker::ReadAheadReport;
+
+    #[test]
+    fn whose_requests_were_promoted_is_on_the_page() {
+        let paths = SystemPaths::default();
+        let environment = Environment::read(&paths, None, "iolane run true".to_owned());
+        let disk = DiskReport {
+            disk: "sda".to_owned(),
+            window_transfers: 1.0,
+            rate_limit: None,
+            rate_limit_is_bytes: false,
+            rate_limit_is_each: false,
+            roles: Vec::new(),
+            commit: None,
+            sunk: Vec::new(),
+            sunk_left_out: 0,
+            promoted: vec![SpanReport {
+                role: "page writes".to_owned(),
+                process: 4711,
+                level: "foreground",
+                from_ns: 1_500_000_000,
+                to_ns: 2_500_000_000,
+                requests: 17,
+                bytes: 17 << 14,
+            }],
+            promoted_left_out: 3,
+            samples: Vec::new(),
+        };
+        let report = Report {
+            disks: vec![disk],
+            ..Report::default()
+        };
+        let text = page(&report, &environment);
+        for part in [
+            "What was promoted, and when",
+            "page writes",
+            "4711",
+            "1.5 s",
+            "2.5 s",
+            "3 with fewer requests were promoted, too.",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("What sank"), "{text}");
+    }
 
     #[test]
     fn what_was_read_ahead_and_what_was_not_scheduled_is_on_the_page() {
