@@ -197,6 +197,7 @@ fn park(pending: &Pending, block: &Block, ticket: &Ticket) {
     for (to, from) in pending.copy.iter().zip(block.words()) {
         to.store(from, Ordering::Relaxed);
     }
+    aio::mark_taken(pending.block.load(Ordering::Relaxed), block);
     let written = block.written().map_or(0, |(buffer, _)| buffer);
     PARKED_WRITES[ticket.index()].store(written, Ordering::SeqCst);
     PARKED_COUNT.fetch_add(1, Ordering::SeqCst);

@@ -182,6 +182,7 @@ pub fn stage(client: Client, known: &Known, context: usize, address: usize, bloc
     slot.thread.store(thread::identity(), Ordering::Relaxed);
     slot.address.store(address, Ordering::Relaxed);
     store(&slot.block, block);
+    aio::mark_taken(address, block);
     IS_USED.store(true, Ordering::Relaxed);
     slot.state.store(STAGED, Ordering::SeqCst);
     WAITING.insert(index);

@@ -155,6 +155,51 @@ static aio_context_t used_context(int fd, char *memory)
 	return context;
 }
 
+/*
+ * A request that is on its way, and one that may still wait for leave: the kernel cancels neither,
+ * as it cancels no request of a file, and both end.
+ */
+static void cancelled(void)
+{
+	int fd = open_direct("cancelled"), refused = 0, ended = 0;
+	char *memory = pages(PAGES);
+	aio_context_t context = used_context(fd, memory);
+	struct iocb blocks[PAGES], *list[PAGES], never;
+	struct io_event done[PAGES];
+
+	for (int pass = 0; pass < 4; pass++) {
+		for (int i = 0; i < PAGES; i++) {
+			/* Every second page, and neighbours: such that go alone and such that go together. */
+			blocks[i] = block_of(fd, pass % 2 ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE, memory + i * PAGE,
+					     (long long)i * (pass < 2 ? 2 : 1) * PAGE);
+			list[i] = &blocks[i];
+		}
+		if (submit(context, PAGES, list) != PAGES)
+			die("io_submit");
+		for (int i = PAGES - 1; i >= 0; i--)
+			refused += syscall(SYS_io_cancel, context, &blocks[i], done) == -1 && errno == EINVAL;
+		if (events(context, PAGES, PAGES, done) != PAGES)
+			die("io_getevents");
+		for (int i = 0; i < PAGES; i++)
+			ended += done[i].res == PAGE;
+	}
+	SHOW(refused);
+	SHOW(ended);
+	never = block_of(fd, IOCB_CMD_PREAD, memory, 0);
+	SHOW(syscall(SYS_io_cancel, context, &blocks[0], done));
+	SHOW(syscall(SYS_io_cancel, context, &never, done));
+	never.aio_key = 5;
+	SHOW(syscall(SYS_io_cancel, context, &never, done));
+	SHOW(syscall(SYS_io_cancel, context, (struct iocb *)8, done));
+	SHOW(syscall(SYS_io_cancel, (aio_context_t)1, &never, done));
+	/* A key of the program's own: the kernel sets it when it takes the block. */
+	list[0] = &never;
+	SHOW(submit(context, 1, list));
+	SHOW(never.aio_key);
+	SHOW(events(context, 1, 1, done));
+	SHOW(syscall(SYS_io_destroy, context));
+}
+
 static void closed(void)
 {
 	int fd = open_direct("closed"), other;
@@ -607,7 +652,7 @@ static const struct pattern patterns[] = {
 	{ "mistaken", mistaken }, { "many", many }, { "refused", refused }, { "vectored", vectored },
 	{ "crowded", crowded }, { "forked", forked }, { "parted", parted },
 	{ "waited", waited }, { "locked", locked }, { "uncollected", uncollected },
-	{ "lasting", lasting },
+	{ "lasting", lasting }, { "cancelled", cancelled },
 };
 
 int main(int count, char **arguments)

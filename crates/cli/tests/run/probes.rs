@@ -131,6 +131,7 @@ mod linux_aio {
         forked 200
         parted 64
         uncollected 96
+        cancelled 150
     }
 
     /// The kernel refuses what has waited: the program learns of it as of a request

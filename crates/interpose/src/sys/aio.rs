@@ -335,6 +335,16 @@ pub fn read_block(address: usize) -> Option<Block> {
     (!block.is_null()).then(|| unsafe { block.read_unaligned() })
 }
 
+/// Does to the program's control block, which is kept for later, what the kernel does when it takes
+/// one: it sets the key.
+pub fn mark_taken(address: usize, block: &Block) {
+    if block.key != 0 {
+        let block: *mut Block = ptr::with_exposed_provenance_mut(address);
+        // SAFETY: the program has handed it over, and hears of its end only afterwards.
+        unsafe { (&raw mut (*block).key).write_unaligned(0) };
+    }
+}
+
 /// A context of the library's own. `None`: the kernel gives none.
 pub fn open_context(requests: usize) -> Option<usize> {
     let mut context = 0usize;
