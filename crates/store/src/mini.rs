@@ -21,6 +21,8 @@ use std::sync::atomic::Ordering;
 const LOG_PAGES: usize = 8;
 /// What the changes of one row take in the log, mostly: so much is allocated at once.
 const PAYLOAD_BYTES: usize = 1 << 10;
+/// Pages that it latches: its leaf, and the two of an undo slot.
+const LATCHED_EXPECTED: usize = 3;
 
 /// Changes of some pages that become durable together or not at all.
 ///
@@ -116,7 +118,7 @@ impl<'a> Mini<'a> {
             room: None,
             payload: Vec::with_capacity(PAYLOAD_BYTES),
             payload_max: log_bytes(core.pool.page_bytes(), new_pages),
-            latched: Vec::new(),
+            latched: Vec::with_capacity(LATCHED_EXPECTED),
             frames: Vec::new(),
             stashes: Vec::new(),
             space_changes: Vec::new(),

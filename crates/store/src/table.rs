@@ -158,7 +158,7 @@ impl Table {
     }
 
     /// The primary key of a checked row.
-    pub(crate) fn key_of(&self, row: &Row, key_bytes_max: usize) -> Result<Vec<u8>, Error> {
+    pub(crate) fn key_of(&self, row: &[Value], key_bytes_max: usize) -> Result<Vec<u8>, Error> {
         let mut key = Vec::with_capacity(KEY_BYTES_EXPECTED);
         self.put_key(row, key_bytes_max, &mut key)?;
         Ok(key)
@@ -167,7 +167,7 @@ impl Table {
     /// The same in `key`, which is empty.
     pub(crate) fn put_key(
         &self,
-        row: &Row,
+        row: &[Value],
         key_bytes_max: usize,
         key: &mut Vec<u8>,
     ) -> Result<(), Error> {
@@ -231,14 +231,14 @@ impl Table {
     }
 
     /// The columns of a checked row that are not in its key.
-    pub(crate) fn payload_of(&self, row: &Row) -> Result<Vec<u8>, Error> {
+    pub(crate) fn payload_of(&self, row: &[Value]) -> Result<Vec<u8>, Error> {
         let mut payload = Vec::new();
         self.put_payload(row, &mut payload)?;
         Ok(payload)
     }
 
     /// The same behind what is in `out`.
-    pub(crate) fn put_payload(&self, row: &Row, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub(crate) fn put_payload(&self, row: &[Value], out: &mut Vec<u8>) -> Result<(), Error> {
         let begin = out.len();
         encode_row(self.value_columns.iter().map(|&column| &row[column]), out);
         let bytes = out.len() - begin;
@@ -328,8 +328,12 @@ impl Table {
     }
 
     /// The columns of a row that an index is ordered by, as bytes.
-    pub(crate) fn index_key(&self, index: &SecondaryIndex, row: &Row) -> Result<Vec<u8>, Error> {
-        let mut key = Vec::new();
+    pub(crate) fn index_key(
+        &self,
+        index: &SecondaryIndex,
+        row: &[Value],
+    ) -> Result<Vec<u8>, Error> {
+        let mut key = Vec::with_capacity(KEY_BYTES_EXPECTED);
         self.put_index_key(index, row, &mut key)?;
         Ok(key)
     }
@@ -337,7 +341,7 @@ impl Table {
     fn put_index_key(
         &self,
         index: &SecondaryIndex,
-        row: &Row,
+        row: &[Value],
         key: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let values = index.columns.iter().map(|&column| &row[column]);
@@ -352,11 +356,11 @@ impl Table {
     pub(crate) fn entry(
         &self,
         index: &SecondaryIndex,
-        row: &Row,
+        row: &[Value],
         key: &[u8],
         key_bytes_max: usize,
     ) -> Result<Vec<u8>, Error> {
-        let mut entry = Vec::new();
+        let mut entry = Vec::with_capacity(KEY_BYTES_EXPECTED + key.len());
         self.put_entry(index, row, key, key_bytes_max, &mut entry)?;
         Ok(entry)
     }
@@ -365,7 +369,7 @@ impl Table {
     pub(crate) fn put_entry(
         &self,
         index: &SecondaryIndex,
-        row: &Row,
+        row: &[Value],
         key: &[u8],
         key_bytes_max: usize,
         entry: &mut Vec<u8>,
@@ -385,7 +389,7 @@ impl Table {
     }
 
     /// Whether an index must not have a second row with the same columns.
-    pub(crate) fn is_unique_for(&self, index: &SecondaryIndex, row: &Row) -> bool {
+    pub(crate) fn is_unique_for(&self, index: &SecondaryIndex, row: &[Value]) -> bool {
         index.unique
             && index
                 .columns

@@ -7,6 +7,9 @@
 
 use super::{ColumnType, Value};
 
+/// Of 64 bits, seven in a byte.
+const VARINT_BYTES_MAX: usize = 10;
+
 /// The values of a row, in the order of the table's columns.
 pub type Row = Vec<Value>;
 
@@ -19,8 +22,9 @@ pub struct RowError {
 }
 
 /// Appends `values` to `out`.
-pub fn encode_row<'a>(values: impl ExactSizeIterator<Item = &'a Value>, out: &mut Vec<u8>) {
+pub fn encode_row<'a>(values: impl ExactSizeIterator<Item = &'a Value> + Clone, out: &mut Vec<u8>) {
     let nulls = out.len();
+    out.reserve(row_bytes_max(values.clone()));
     out.resize(nulls + values.len().div_ceil(8), 0);
     for (number, value) in values.enumerate() {
         match value {
@@ -28,11 +32,23 @@ pub fn encode_row<'a>(values: impl ExactSizeIterator<Item = &'a Value>, out: &mu
             Value::Integer(number) => {
                 put_varint((number << 1 ^ number >> 63) as u64, out);
             }
-            Value::Real(number) => out.extend(number.to_bits().to_le_bytes()),
+            Value::Real(number) => out.extend_from_slice(&number.to_bits().to_le_bytes()),
             Value::Text(text) => put_bytes(text.as_bytes(), out),
             Value::Blob(bytes) => put_bytes(bytes, out),
         }
     }
+}
+
+/// Bytes that suffice for a row of `values`.
+fn row_bytes_max<'a>(values: impl ExactSizeIterator<Item = &'a Value>) -> usize {
+    let nulls = values.len().div_ceil(8);
+    let each = values.map(|value| match value {
+        Value::Null => 0,
+        Value::Integer(_) | Value::Real(_) => VARINT_BYTES_MAX,
+        Value::Text(text) => VARINT_BYTES_MAX + text.len(),
+        Value::Blob(bytes) => VARINT_BYTES_MAX + bytes.len(),
+    });
+    nulls + each.sum::<usize>()
 }
 
 fn put_varint(mut number: u64, out: &mut Vec<u8>) {
@@ -119,7 +135,7 @@ impl<'a> Reader<'a> {
                 let bytes = self.counted()?;
                 *out = Value::Text(str::from_utf8(bytes).ok()?.to_owned());
             }
-            ColumnType::Blob => out.make_blob().extend_from_slice(self.counted()?),
+            ColumnType::Blob => out.set_blob(self.counted()?),
         }
         Some(())
     }

@@ -1,6 +1,6 @@
 //! The description of a table.
 
-use super::{ColumnType, KeyError, Row, Value, encode_key};
+use super::{ColumnType, KeyError, Value, encode_key};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -258,7 +258,7 @@ impl TableSchema {
     ///
     /// # Errors
     /// [`SchemaError`], the first that was found.
-    pub fn check_row(&self, row: &Row) -> Result<(), SchemaError> {
+    pub fn check_row(&self, row: &[Value]) -> Result<(), SchemaError> {
         if row.len() != self.columns.len() {
             return Err(SchemaError::Length {
                 found: row.len(),
@@ -288,7 +288,12 @@ impl TableSchema {
     ///
     /// # Errors
     /// [`SchemaError::Key`] when it is too long.
-    pub fn key_of(&self, row: &Row, of: &str, columns: &[String]) -> Result<Vec<u8>, SchemaError> {
+    pub fn key_of(
+        &self,
+        row: &[Value],
+        of: &str,
+        columns: &[String],
+    ) -> Result<Vec<u8>, SchemaError> {
         let mut key = Vec::new();
         for column in columns {
             let value = &row[self.position(column)?];
@@ -416,7 +421,7 @@ mod tests {
         assert_eq!(table.check_row(&good), Ok(()));
         let key = table.key_of(&good, "primary key", &table.primary_key);
         assert_eq!(key.unwrap().len(), 9);
-        let fault = |row: Row| table.check_row(&row).unwrap_err().to_string();
+        let fault = |row: Vec<Value>| table.check_row(&row).unwrap_err().to_string();
         assert_eq!(fault(vec![1.into()]), "a row of 1 values for 3 columns");
         assert_eq!(
             fault(vec![Value::Null, Value::Null, Value::Null]),

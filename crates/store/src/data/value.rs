@@ -63,6 +63,18 @@ impl Value {
         bytes
     }
 
+    /// Makes it a blob, in the memory of the one that it was.
+    #[inline]
+    pub fn set_blob(&mut self, bytes: &[u8]) {
+        match self {
+            Value::Blob(blob) => {
+                blob.clear();
+                blob.extend_from_slice(bytes);
+            }
+            _ => *self = Value::Blob(bytes.to_vec()),
+        }
+    }
+
     /// Its type; `None` for null.
     pub const fn column_type(&self) -> Option<ColumnType> {
         match self {

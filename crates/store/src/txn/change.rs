@@ -170,7 +170,7 @@ impl<B: Backing> System<B> {
         let (mut spots, mut before, mut value) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let reserve = Reserve {
-                segments: &[segment],
+                segments: self.slots.segments(new_pages),
                 pages: new_pages,
             };
             let change = |leaf: &mut LatchedLeaf<B::Mini<'_>>| {

@@ -590,7 +590,8 @@ impl<B: Backing> System<B> {
     ) -> Result<Lsn, Error> {
         let segment = self.slots.segment();
         let new_pages = slot.new_pages(body.record_bytes(), self.backing.page_bytes());
-        let (appended, lsn) = in_mini(&self.backing, &[segment], new_pages, |mini| {
+        let segments = self.slots.segments(new_pages);
+        let (appended, lsn) = in_mini(&self.backing, segments, new_pages, |mini| {
             slot.latch(mini)?;
             let mut records = slot.append(segment);
             records.push(mini, trx, body);

@@ -89,8 +89,8 @@ impl<'a> VersionRef<'a> {
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(self.encoded_bytes());
-        out.extend(self.trx.to_le_bytes());
-        out.extend(self.roll.0.to_le_bytes());
+        out.extend_from_slice(&self.trx.to_le_bytes());
+        out.extend_from_slice(&self.roll.0.to_le_bytes());
         out.push(self.flags);
         out.extend_from_slice(self.payload);
     }

@@ -118,6 +118,7 @@ impl<'a> Record<'a> {
     /// Appends its bytes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let begin = out.len();
+        out.reserve(self.body.record_bytes());
         out.extend_from_slice(&[0; HEAD_BYTES]);
         let kind = match self.body {
             Body::Row {
@@ -127,8 +128,8 @@ impl<'a> Record<'a> {
                 entries_stayed,
                 before,
             } => {
-                out.extend(table.to_le_bytes());
-                out.extend((key.len() as u16).to_le_bytes());
+                out.extend_from_slice(&table.to_le_bytes());
+                out.extend_from_slice(&(key.len() as u16).to_le_bytes());
                 out.extend_from_slice(key);
                 if let Some(before) = before {
                     before.encode(out);
@@ -141,12 +142,12 @@ impl<'a> Record<'a> {
                 }
             }
             Body::Long { table, value } => {
-                out.extend(table.to_le_bytes());
-                out.extend(value.to_bytes());
+                out.extend_from_slice(&table.to_le_bytes());
+                out.extend_from_slice(&value.to_bytes());
                 LONG
             }
             Body::End { number, committed } => {
-                out.extend(number.to_le_bytes());
+                out.extend_from_slice(&number.to_le_bytes());
                 if committed { COMMITTED } else { ROLLED_BACK }
             }
             Body::Prepared { xid } => {

@@ -118,6 +118,15 @@ impl Slots {
         self.segment
     }
 
+    /// Where records take so many new pages from. To look for the segment costs much
+    /// of a small change: it is not named where none is taken.
+    pub(crate) fn segments(&self, new_pages: u32) -> &[SegmentId] {
+        match new_pages {
+            0 => &[],
+            _ => std::slice::from_ref(&self.segment),
+        }
+    }
+
     /// Reads a slot that was there when the store was opened. The caller owns
     /// it.
     pub(crate) fn adopt<P: Pages>(
@@ -144,7 +153,7 @@ impl Slots {
     /// # Errors
     /// After `patience`: the number of slots, all of which are owned.
     pub(crate) fn acquire(&self, patience: Duration) -> Result<Option<Slot>, u32> {
-        let until = Instant::now() + patience;
+        let mut until = None;
         let mut state = self.state.lock();
         loop {
             if let Some(slot) = state.free.pop() {
@@ -154,6 +163,8 @@ impl Slots {
                 state.count += 1;
                 return Ok(None);
             }
+            // Mostly nobody waits, and the clock is not asked.
+            let until = *until.get_or_insert_with(|| Instant::now() + patience);
             if self.given_back.wait_until(&mut state, until).timed_out() {
                 return Err(self.slots_max);
             }
@@ -306,10 +317,10 @@ impl Appending<'_> {
         } else {
             self.last
         };
-        let mut says = Vec::with_capacity(usize::from(HEAD_AT - ACTIVE_AT));
-        says.extend(active.to_le_bytes());
-        says.extend(last.0.to_le_bytes());
-        says.extend(self.tail.encode());
+        let mut says = [0; (HEAD_AT - ACTIVE_AT) as usize];
+        says[..8].copy_from_slice(&active.to_le_bytes());
+        says[8..16].copy_from_slice(&last.0.to_le_bytes());
+        says[16..].copy_from_slice(&self.tail.encode());
         let (offset, bytes) = (ACTIVE_AT, &says[..]);
         mini.apply(self.slot.header, &Op::Patch { offset, bytes });
         Appended {
