@@ -3,6 +3,7 @@
 use super::queue::Waiter;
 use super::{LockMode, LockName, TrxId};
 use crate::sync::{Arc, Mutex, lock};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::SystemTime;
@@ -19,7 +20,7 @@ pub(crate) type Observer = Box<dyn Fn(u64, u64) -> bool + Send + Sync>;
 /// nobody.
 #[derive(Default)]
 pub(super) struct Owners {
-    of: [Mutex<HashMap<TrxId, u64>>; PARTS],
+    of: [Mutex<HashMap<TrxId, u64, RandomState>>; PARTS],
     waiting: Mutex<HashMap<u64, Arc<Waiter>>>,
     observer: OnceLock<Observer>,
 }
@@ -37,7 +38,7 @@ impl Drop for Noted<'_> {
 }
 
 impl Owners {
-    fn part(&self, trx: TrxId) -> &Mutex<HashMap<TrxId, u64>> {
+    fn part(&self, trx: TrxId) -> &Mutex<HashMap<TrxId, u64, RandomState>> {
         &self.of[trx.0 as usize % PARTS]
     }
 
