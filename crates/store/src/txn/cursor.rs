@@ -112,8 +112,7 @@ impl<'s, B: Backing> Cursor<'s, B> {
             }
             Way::Locked(walk) => {
                 transaction.look_for_changes();
-                let next = walk.next(transaction).transpose()?;
-                Ok(next.map(|next| *row = next).is_some())
+                walk.put_next(transaction, row)
             }
         }
     }

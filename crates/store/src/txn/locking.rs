@@ -65,10 +65,28 @@ impl<'s, B: Backing> Transaction<'s, B> {
         mode: LockMode,
         when: WhenLocked,
     ) -> Result<Option<Row>, Error> {
+        let mut row = Row::new();
+        let is_there = self.lock_row_in(table, key, mode, when, &mut row)?;
+        Ok(is_there.then_some(row))
+    }
+
+    /// The same in the place of another row, in whose blobs it puts its own. Returns
+    /// whether there is one; if not, what is in `row` means nothing.
+    ///
+    /// # Errors
+    /// As [`lock_row`](Self::lock_row).
+    pub fn lock_row_in(
+        &mut self,
+        table: &str,
+        key: &[Value],
+        mode: LockMode,
+        when: WhenLocked,
+        row: &mut Row,
+    ) -> Result<bool, Error> {
         self.check_open()?;
         let table = self.table(table)?;
         let key = table.primary_key(key)?;
-        self.lock_and_read(&table, &key, mode, when)
+        self.lock_and_read(&table, &key, (mode, when), row)
     }
 
     /// The rows of a table with keys in `bounds`, as [`range`](Self::range) has
@@ -162,28 +180,27 @@ impl<'s, B: Backing> Transaction<'s, B> {
         &mut self,
         table: &Table,
         key: &[u8],
-        mode: LockMode,
-        when: WhenLocked,
-    ) -> Result<Option<Row>, Error> {
+        (mode, when): (LockMode, WhenLocked),
+        row: &mut Row,
+    ) -> Result<bool, Error> {
         let patience = match when {
             WhenLocked::Wait => self.patience(),
             WhenLocked::Refuse | WhenLocked::Skip => Duration::ZERO,
         };
         match self.lock_as(table.id, &Arc::from(key), mode, patience) {
-            Err(Error::Lock(LockError::Busy)) if when == WhenLocked::Skip => return Ok(None),
+            Err(Error::Lock(LockError::Busy)) if when == WhenLocked::Skip => return Ok(false),
             locked => locked?,
         }
         self.look_for_changes();
         let _acting = self.acting();
-        self.newest_row(table, key)
+        self.put_newest(table, key, row)
     }
 
     /// The row of a key that is locked, as it is now.
     pub(super) fn newest_row(&self, table: &Table, key: &[u8]) -> Result<Option<Row>, Error> {
-        let newest = self.changeable(table, key)?;
-        let newest = newest.filter(|newest| !newest.is_deleted());
-        let row = newest.map(|newest| self.system.row(table, key, &newest));
-        row.transpose()
+        let mut row = Row::new();
+        let is_there = self.put_newest(table, key, &mut row)?;
+        Ok(is_there.then_some(row))
     }
 }
 
@@ -211,7 +228,11 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
         (self.mode, self.when)
     }
 
-    fn advance(&mut self, transaction: &mut Transaction<'s, B>) -> Result<Option<Row>, Error> {
+    fn advance(
+        &mut self,
+        transaction: &mut Transaction<'s, B>,
+        row: &mut Row,
+    ) -> Result<bool, Error> {
         let backing = &transaction.system.backing;
         let _acting = transaction.acting();
         loop {
@@ -223,7 +244,7 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
                 }
             };
             let Some((entry, _)) = next else {
-                return Ok(None);
+                return Ok(false);
             };
             set_bytes(&mut self.last, entry);
             let key_at = match self.index {
@@ -231,30 +252,33 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
                 Some(index) => self.table.split_entry(&self.table.indexes[index], entry)?,
             };
             let (columns, key) = self.last.split_at(key_at);
-            let row = transaction.lock_and_read(&self.table, key, self.mode, self.when)?;
-            let Some(row) = row else { continue };
+            if !transaction.lock_and_read(&self.table, key, (self.mode, self.when), row)? {
+                continue;
+            }
             if let Some(index) = self.index {
                 // The entry may be of another version.
                 let index = &self.table.indexes[index];
-                if self.table.index_key(index, &row)? != columns {
+                if self.table.index_key(index, row)? != columns {
                     continue;
                 }
             }
-            return Ok(Some(row));
+            return Ok(true);
         }
     }
 
-    /// The next row. After an error there are none.
-    pub(super) fn next(
+    /// Puts the next row into the place of another one. Returns whether there is one;
+    /// after an error there are none.
+    pub(super) fn put_next(
         &mut self,
         transaction: &mut Transaction<'s, B>,
-    ) -> Option<Result<Row, Error>> {
+        row: &mut Row,
+    ) -> Result<bool, Error> {
         if self.has_failed {
-            return None;
+            return Ok(false);
         }
-        let row = self.advance(transaction).transpose();
-        self.has_failed = matches!(row, Some(Err(_)));
-        row
+        let is_there = self.advance(transaction, row);
+        self.has_failed = is_there.is_err();
+        is_there
     }
 }
 
@@ -263,6 +287,8 @@ impl<B: Backing> Iterator for LockedRows<'_, '_, B> {
 
     /// The next row. After an error there are none.
     fn next(&mut self) -> Option<Result<Row, Error>> {
-        self.walk.next(self.transaction)
+        let mut row = Row::new();
+        let is_there = self.walk.put_next(self.transaction, &mut row);
+        is_there.map(|is_there| is_there.then_some(row)).transpose()
     }
 }

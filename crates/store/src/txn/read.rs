@@ -109,6 +109,24 @@ enum Seen {
     Look(Version),
 }
 
+/// What the newest version says of itself without another page.
+#[inline]
+fn newest_at_once(
+    table: &Table,
+    key: &[u8],
+    newest: VersionRef<'_>,
+    row: &mut Row,
+) -> Result<Seen, Error> {
+    if newest.is_deleted() {
+        return Ok(Seen::Nothing);
+    }
+    if newest.is_long() {
+        return Ok(Seen::Look(newest.to_version()));
+    }
+    table.put_row(key, newest.payload, row)?;
+    Ok(Seen::Row)
+}
+
 pub(super) fn damaged(table: &Table, reason: String) -> Error {
     Error::DamagedRow {
         table: table.name().to_owned(),
@@ -124,12 +142,23 @@ impl<B: Backing> Transaction<'_, B> {
     /// [`Error::Schema`] for a key of other types, [`Error::Ended`],
     /// [`Error::Pages`].
     pub fn get(&mut self, table: &str, key: &[Value]) -> Result<Option<Row>, Error> {
+        let mut row = Row::new();
+        let is_there = self.get_in(table, key, &mut row)?;
+        Ok(is_there.then_some(row))
+    }
+
+    /// The same in the place of another row, in whose blobs it puts its own. Returns
+    /// whether there is one; if not, what is in `row` means nothing.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_in(&mut self, table: &str, key: &[Value], row: &mut Row) -> Result<bool, Error> {
         self.check_open()?;
         let index = self.table_index(table)?;
         let key = self.tables[index].primary_key(key)?;
         self.look();
         let _acting = self.acting();
-        self.seen(&self.tables[index], &key)
+        self.put_seen(&self.tables[index], &key, &mut |_| {}, row)
     }
 
     /// The row at a [position](crate::Store::position_of), as this transaction sees
@@ -157,17 +186,25 @@ impl<B: Backing> Transaction<'_, B> {
         key: &[u8],
         waits_for: &mut impl FnMut(PageId),
     ) -> Result<Option<Row>, Error> {
-        let backing = &self.system.backing;
         let mut row = Row::new();
+        let is_there = self.put_seen(table, key, waits_for, &mut row)?;
+        Ok(is_there.then_some(row))
+    }
+
+    fn put_seen(
+        &self,
+        table: &Table,
+        key: &[u8],
+        waits_for: &mut impl FnMut(PageId),
+        row: &mut Row,
+    ) -> Result<bool, Error> {
+        let backing = &self.system.backing;
         let found = table.rows.get_watched(backing, key, waits_for, |bytes| {
             let newest = self.newest_of(table, bytes)?;
-            self.at_once(table, key, newest, &mut row)
+            self.at_once(table, key, newest, row)
         })?;
-        match found.transpose()? {
-            Some(Seen::Row) => Ok(Some(row)),
-            Some(Seen::Look(newest)) => self.seen_after(table, key, newest),
-            Some(Seen::Nothing) | None => Ok(None),
-        }
+        let seen = found.transpose()?.unwrap_or(Seen::Nothing);
+        self.put_rest(table, key, seen, row)
     }
 
     /// The same, with the bytes of the newest version, or one that was it.
@@ -192,13 +229,49 @@ impl<B: Backing> Transaction<'_, B> {
         row: &mut Row,
     ) -> Result<bool, Error> {
         let newest = self.newest_of(table, bytes)?;
-        match self.at_once(table, key, newest, row)? {
+        let seen = self.at_once(table, key, newest, row)?;
+        self.put_rest(table, key, seen, row)
+    }
+
+    /// What was not seen at once, mostly nothing.
+    #[inline]
+    fn put_rest(
+        &self,
+        table: &Table,
+        key: &[u8],
+        seen: Seen,
+        row: &mut Row,
+    ) -> Result<bool, Error> {
+        match seen {
             Seen::Row => Ok(true),
             Seen::Look(newest) => {
                 let seen = self.seen_after(table, key, newest)?;
                 Ok(seen.map(|seen| *row = seen).is_some())
             }
             Seen::Nothing => Ok(false),
+        }
+    }
+
+    /// The newest version of a row that is locked, if this transaction may change it, in
+    /// the place of another row. Returns whether there is one.
+    pub(super) fn put_newest(
+        &self,
+        table: &Table,
+        key: &[u8],
+        row: &mut Row,
+    ) -> Result<bool, Error> {
+        let found = table.rows.get(&self.system.backing, key, |bytes| {
+            let newest = self.newest_of(table, bytes)?;
+            self.check_changeable(table, newest.trx)?;
+            newest_at_once(table, key, newest, row)
+        })?;
+        match found.transpose()?.unwrap_or(Seen::Nothing) {
+            Seen::Row => Ok(true),
+            Seen::Nothing => Ok(false),
+            Seen::Look(newest) => {
+                *row = self.system.row(table, key, &newest)?;
+                Ok(true)
+            }
         }
     }
 
@@ -223,14 +296,7 @@ impl<B: Backing> Transaction<'_, B> {
         if !self.view().sees(newest.trx) && self.own() != Some(newest.trx) {
             return Ok(Seen::Look(newest.to_version()));
         }
-        if newest.is_deleted() {
-            return Ok(Seen::Nothing);
-        }
-        if newest.is_long() {
-            return Ok(Seen::Look(newest.to_version()));
-        }
-        table.put_row(key, newest.payload, row)?;
-        Ok(Seen::Row)
+        newest_at_once(table, key, newest, row)
     }
 
     /// What takes more pages: older versions, long values.

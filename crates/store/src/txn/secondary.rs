@@ -10,7 +10,7 @@ use super::version::{Version, VersionName};
 use super::write::unfinished;
 use super::{Error, View};
 use crate::backing::Backing;
-use crate::data::Row;
+use crate::data::Value;
 use crate::system::System;
 use crate::table::{SecondaryIndex, Table};
 use crate::tree::{Direction, Tree};
@@ -59,13 +59,34 @@ impl<B: Backing> System<B> {
     pub(crate) fn entries_of(
         &self,
         table: &Table,
-        row: &Row,
+        row: &[Value],
         key: &[u8],
     ) -> Result<Vec<Vec<u8>>, Error> {
         let bytes_max = Tree::key_bytes_max(&self.backing);
         let entries = table.indexes.iter();
         entries
             .map(|index| table.entry(index, row, key, bytes_max))
+            .collect()
+    }
+
+    /// The entries that a row needs and the row before, of the same key, has not, each
+    /// with the position of its index.
+    pub(super) fn new_entries(
+        &self,
+        table: &Table,
+        before: Option<&[Value]>,
+        row: &[Value],
+        key: &[u8],
+    ) -> Result<Vec<(usize, Vec<u8>)>, Error> {
+        let bytes_max = Tree::key_bytes_max(&self.backing);
+        let is_new = |index: &SecondaryIndex| {
+            let differs = |before: &[Value]| index.columns.iter().any(|&at| row[at] != before[at]);
+            before.is_none_or(differs)
+        };
+        let indexes = table.indexes.iter().enumerate();
+        indexes
+            .filter(|(_, index)| is_new(index))
+            .map(|(at, index)| Ok((at, table.entry(index, row, key, bytes_max)?)))
             .collect()
     }
 

@@ -2,7 +2,7 @@
 
 use super::change::{Changes, Planned, Refused};
 use super::read::damaged;
-use super::version::{DELETED, Version};
+use super::version::DELETED;
 use super::{Error, Transaction, Unsettled};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
@@ -64,12 +64,13 @@ impl<B: Backing> Transaction<'_, B> {
     /// [`Error::WriteConflict`], [`Error::Unfinished`],
     /// [`Error::TooManyWriters`]; [`Error::Pages`], [`Error::Ended`]. Nothing
     /// was changed, and but for a deadlock the transaction can go on.
-    pub fn insert(&mut self, table: &str, row: Row) -> Result<(), Error> {
+    pub fn insert(&mut self, table: &str, row: impl AsRef<[Value]>) -> Result<(), Error> {
         self.check_open()?;
+        let row = row.as_ref();
         let table = self.table(table)?;
-        table.schema.check_row(&row)?;
-        let key = table.key_of(&row, Tree::key_bytes_max(&self.system.backing))?;
-        self.change_one(&table, &key, Change::Insert, Some(&row))?;
+        table.schema.check_row(row)?;
+        let key = table.key_of(row, Tree::key_bytes_max(&self.system.backing))?;
+        self.change_one(&table, &key, Change::Insert, Some(row))?;
         Ok(())
     }
 
@@ -78,12 +79,13 @@ impl<B: Backing> Transaction<'_, B> {
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
-    pub fn update(&mut self, table: &str, row: Row) -> Result<bool, Error> {
+    pub fn update(&mut self, table: &str, row: impl AsRef<[Value]>) -> Result<bool, Error> {
         self.check_open()?;
+        let row = row.as_ref();
         let table = self.table(table)?;
-        table.schema.check_row(&row)?;
-        let key = table.key_of(&row, Tree::key_bytes_max(&self.system.backing))?;
-        self.change_one(&table, &key, Change::Update, Some(&row))
+        table.schema.check_row(row)?;
+        let key = table.key_of(row, Tree::key_bytes_max(&self.system.backing))?;
+        self.change_one(&table, &key, Change::Update, Some(row))
     }
 
     /// Deletes the row with a primary key. Returns whether there is one.
@@ -102,7 +104,7 @@ impl<B: Backing> Transaction<'_, B> {
         table: &Table,
         key: &[u8],
         change: Change,
-        row: Option<&Row>,
+        row: Option<&[Value]>,
     ) -> Result<bool, Error> {
         self.statement(|this| {
             let mut changes = Changes::default();
@@ -121,19 +123,17 @@ impl<B: Backing> Transaction<'_, B> {
         table: &Table,
         key: &[u8],
         change: Change,
-        row: Option<&Row>,
+        row: Option<&[Value]>,
         changes: &mut Changes,
     ) -> Result<(), Error> {
         let system = self.system;
-        let entries = row.map(|row| system.entries_of(table, row, key));
-        let entries = entries.transpose()?.unwrap_or_default();
         let payload = row.map(|row| table.payload_of(row)).transpose()?;
         let mut planned = Planned {
             key: key.into(),
             change,
             flags: if row.is_some() { 0 } else { DELETED },
             payload: payload.unwrap_or_default(),
-            entries: entries.into_iter().enumerate().collect(),
+            entries: Vec::new(),
             // Where there are indexes, the row is looked at before it is known.
             entries_stay: false,
         };
@@ -142,24 +142,20 @@ impl<B: Backing> Transaction<'_, B> {
         let (is_long, has_indexes) = (system.is_long(&planned), !table.indexes.is_empty());
         // Otherwise it is looked at when it is changed.
         if is_long || has_indexes {
-            let newest = self.changeable(table, key)?;
-            let before = newest.filter(|newest| !newest.is_deleted());
-            match (change, &before) {
+            let old = match has_indexes {
+                true => self.newest_row(table, key)?,
+                // Only whether it is there is wanted, not what may be long.
+                false => self.is_there(table, key)?.then(Row::new),
+            };
+            match (change, &old) {
                 (Change::Insert, Some(_)) => return Err(duplicate(table, "primary key")),
                 (Change::Update | Change::Delete, None) => return Ok(()),
                 _ => {}
             }
-            if has_indexes {
-                let old = before.map(|before| system.row(table, key, &before));
-                let old = old.transpose()?;
-                self.lock_unique(table, key, old.as_ref(), row, changes)?;
-                if let Some(old) = old {
-                    let old = system.entries_of(table, &old, key)?;
-                    planned
-                        .entries
-                        .retain(|(index, entry)| *entry != old[*index]);
-                    planned.entries_stay = row.is_some() && planned.entries.is_empty();
-                }
+            self.lock_unique(table, key, old.as_deref(), row, changes)?;
+            if let Some(row) = row.filter(|_| has_indexes) {
+                planned.entries = system.new_entries(table, old.as_deref(), row, key)?;
+                planned.entries_stay = old.is_some() && planned.entries.is_empty();
             }
         }
         changes.planned.push(planned);
@@ -230,21 +226,27 @@ impl<B: Backing> Transaction<'_, B> {
         }
     }
 
-    /// The newest version of a row that is locked, if this transaction may change
-    /// it.
-    pub(super) fn changeable(&self, table: &Table, key: &[u8]) -> Result<Option<Version>, Error> {
-        let newest = self.system.newest(table, key)?;
-        if let Some(newest) = &newest {
-            if self.system.unfinished.contains(&newest.trx) {
-                return Err(unfinished(table));
-            }
-            let view = || &self.view.as_ref().expect("opened with the lock").view;
-            let is_seen = self.is_of_newest() || view().sees(newest.trx);
-            if self.own() != Some(newest.trx) && !is_seen {
-                return Err(self.conflict(table));
-            }
+    /// Whether a row that is locked is there, and this transaction may change it.
+    fn is_there(&self, table: &Table, key: &[u8]) -> Result<bool, Error> {
+        let Some(newest) = self.system.newest(table, key)? else {
+            return Ok(false);
+        };
+        self.check_changeable(table, newest.trx)?;
+        Ok(!newest.is_deleted())
+    }
+
+    /// Whether this transaction may change a row whose newest version is of `trx`, and
+    /// which it has locked.
+    pub(super) fn check_changeable(&self, table: &Table, trx: u64) -> Result<(), Error> {
+        if self.system.unfinished.contains(&trx) {
+            return Err(unfinished(table));
         }
-        Ok(newest)
+        let view = || &self.view.as_ref().expect("opened with the lock").view;
+        let is_seen = self.is_of_newest() || view().sees(trx);
+        if self.own() != Some(trx) && !is_seen {
+            return Err(self.conflict(table));
+        }
+        Ok(())
     }
 
     /// Counts a conflict, which is the caller's error.
@@ -263,12 +265,12 @@ impl<B: Backing> Transaction<'_, B> {
         &mut self,
         table: &Table,
         key: &[u8],
-        old: Option<&Row>,
-        new: Option<&Row>,
+        old: Option<&[Value]>,
+        new: Option<&[Value]>,
         changes: &mut Changes,
     ) -> Result<(), Error> {
         for index in &table.indexes {
-            let columns_of = |row: Option<&Row>| {
+            let columns_of = |row: Option<&[Value]>| {
                 row.filter(|row| table.is_unique_for(index, row))
                     .map(|row| table.index_key(index, row))
                     .transpose()

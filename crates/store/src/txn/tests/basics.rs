@@ -3,7 +3,8 @@
 use super::*;
 use crate::RowChange;
 use crate::tree::Direction::{Backward, Forward};
-use crate::txn::locks::LockError;
+use crate::txn::WhenLocked;
+use crate::txn::locks::{LockError, LockMode};
 use std::ops::Bound;
 
 pub(super) fn filled(seed: u64) -> System<TestPages> {
@@ -41,6 +42,37 @@ fn rows_come_back_as_they_were_put() {
     assert_eq!(all(&mut one).len(), 99);
     one.commit().unwrap();
     assert_eq!(all(&mut Transaction::begin(&system)).len(), 99);
+}
+
+#[test]
+fn rows_come_in_the_place_of_others() {
+    let system = filled(1);
+    let mut one = Transaction::begin(&system);
+    let same = |id: i64| row(id, Some(1000 - id), &format!("g{}", id % 7), "text");
+    assert!(
+        one.update("t", row(5, None, "", &"long".repeat(1000)))
+            .unwrap()
+    );
+    // The longest first, and what is of other types or of fewer columns.
+    let mut place = vec![Value::Blob(vec![7; 99]), Value::Null];
+    let lock = LockMode::Exclusive;
+    for (id, expected) in [
+        (5, row(5, None, "", &"long".repeat(1000))),
+        (6, same(6)),
+        (7, same(7)),
+    ] {
+        assert!(one.get_in("t", &key(id), &mut place).unwrap());
+        assert_eq!(place, expected);
+        let locked = one.lock_row_in("t", &key(id), lock, WhenLocked::Wait, &mut place);
+        assert!(locked.unwrap());
+        assert_eq!(place, expected);
+    }
+    assert!(one.delete("t", &key(6)).unwrap());
+    for id in [6, 100] {
+        assert!(!one.get_in("t", &key(id), &mut place).unwrap());
+        let locked = one.lock_row_in("t", &key(id), lock, WhenLocked::Wait, &mut place);
+        assert!(!locked.unwrap());
+    }
 }
 
 #[test]
