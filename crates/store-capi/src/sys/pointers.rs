@@ -2,6 +2,7 @@
 
 use super::row::iolane_value;
 use crate::failure::Failure;
+use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_void};
 use store::data::Value;
 
@@ -129,4 +130,42 @@ pub(super) unsafe fn values(
     let values = unsafe { slice(start, count) }?;
     // SAFETY: the caller's promise.
     values.iter().map(|value| unsafe { value.get() }).collect()
+}
+
+/// Values of more bytes are not kept, so that a thread keeps little: a row that is so long
+/// has more to do than to allocate.
+const KEPT_BYTES_MAX: usize = 8 << 10;
+
+thread_local! {
+    /// Values that C handed over before, for the memory of their blobs.
+    static KEPT: RefCell<Vec<Value>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `call` with values of C's, which are copied to memory that the thread keeps: a
+/// row would otherwise take as many allocations as it has columns.
+///
+/// # Safety
+/// As [`values`].
+pub(super) unsafe fn with_values<T>(
+    start: *const iolane_value,
+    count: usize,
+    call: impl FnOnce(&[Value]) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    // SAFETY: the caller's promise.
+    let values = unsafe { slice(start, count) }?;
+    let mut copies = KEPT.take();
+    if copies.len() < count {
+        copies.resize(count, Value::Null);
+    }
+    for (value, copy) in values.iter().zip(&mut copies) {
+        // SAFETY: the caller's promise.
+        unsafe { value.put(copy) }?;
+    }
+    // Before the call, which may write to where the values came from.
+    let bytes: usize = values.iter().map(|value| value.length).sum();
+    let result = call(&copies[..count]);
+    if bytes <= KEPT_BYTES_MAX {
+        KEPT.set(copies);
+    }
+    result
 }

@@ -49,9 +49,20 @@ impl iolane_value {
     /// # Safety
     /// The bytes of a text or blob are there, as many as it says.
     pub(super) unsafe fn get(&self) -> Result<Value, Failure> {
+        let mut value = Value::Null;
+        // SAFETY: the caller's promise.
+        unsafe { self.put(&mut value) }?;
+        Ok(value)
+    }
+
+    /// The same in the place of another value: a blob in the memory of a blob.
+    ///
+    /// # Safety
+    /// As [`get`](Self::get).
+    pub(super) unsafe fn put(&self, out: &mut Value) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
         let bytes = || unsafe { bytes(self.bytes, self.length) };
-        Ok(match self.kind {
+        *out = match self.kind {
             0 => Value::Null,
             1 => Value::Integer(self.integer),
             2 => Value::Real(self.real),
@@ -60,9 +71,13 @@ impl iolane_value {
                 let text = text.map_err(|_| Failure::argument("a text is not UTF-8"))?;
                 Value::Text(text.to_owned())
             }
-            4 => Value::Blob(bytes()?.to_vec()),
+            4 => {
+                out.set_blob(bytes()?);
+                return Ok(());
+            }
             other => return Err(Failure::argument(format!("there is no type {other}"))),
-        })
+        };
+        Ok(())
     }
 
     /// What C sees of a value, for as long as that is where it is.

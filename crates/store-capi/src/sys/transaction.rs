@@ -2,7 +2,7 @@
 
 use super::options::durability;
 use super::pointers::{
-    bytes, give, may_change_threads, object, object_mut, put, take, text, values,
+    bytes, give, may_change_threads, object, object_mut, put, take, text, with_values,
 };
 use super::row::{iolane_row, iolane_value};
 use super::store::iolane_store;
@@ -312,8 +312,8 @@ pub unsafe extern "C" fn iolane_transaction_insert(
     // SAFETY: C's promise.
     done(|| unsafe {
         let it = object_mut(transaction, "transaction")?;
-        let row = values(row, count)?;
-        Ok(it.transaction.insert(text(table, "table")?, row)?)
+        let table = text(table, "table")?;
+        with_values(row, count, |row| Ok(it.transaction.insert(table, row)?))
     })
 }
 
@@ -329,8 +329,10 @@ pub unsafe extern "C" fn iolane_transaction_update(
     // SAFETY: C's promise.
     guarded(|| unsafe {
         let it = object_mut(transaction, "transaction")?;
-        let row = values(row, count)?;
-        Ok(it.transaction.update(text(table, "table")?, row)?.into())
+        let table = text(table, "table")?;
+        with_values(row, count, |row| {
+            Ok(it.transaction.update(table, row)?.into())
+        })
     })
 }
 
@@ -346,8 +348,10 @@ pub unsafe extern "C" fn iolane_transaction_delete(
     // SAFETY: C's promise.
     guarded(|| unsafe {
         let it = object_mut(transaction, "transaction")?;
-        let key = values(key, count)?;
-        Ok(it.transaction.delete(text(table, "table")?, &key)?.into())
+        let table = text(table, "table")?;
+        with_values(key, count, |key| {
+            Ok(it.transaction.delete(table, key)?.into())
+        })
     })
 }
 
@@ -369,18 +373,14 @@ pub unsafe extern "C" fn iolane_transaction_get(
     // SAFETY: C's promise.
     guarded(|| unsafe {
         let it = &mut object_mut(transaction, "transaction")?.transaction;
-        let (table, key) = (text(table, "table")?, values(key, count)?);
-        let row = object_mut(row, "row")?;
-        let found = match lock(lock_mode, when)? {
-            None => it.get(table, &key)?,
-            Some((mode, when)) => it.lock_row(table, &key, mode, when)?,
-        };
-        Ok(match found {
-            Some(found) => {
-                row.fill(found);
-                1
-            }
-            None => 0,
-        })
+        let table = text(table, "table")?;
+        let lock = lock(lock_mode, when)?;
+        let is_there = with_values(key, count, |key| {
+            object_mut(row, "row")?.fill_by(|row| match lock {
+                None => Ok(it.get_in(table, key, row)?),
+                Some((mode, when)) => Ok(it.lock_row_in(table, key, mode, when, row)?),
+            })
+        })?;
+        Ok(is_there.into())
     })
 }
