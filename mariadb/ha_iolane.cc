@@ -90,14 +90,35 @@ static void forget_wrong_orders(TABLE *table)
 	}
 }
 
+/*
+ * While the server reads a definition it does not know the primary key yet, which is the first one then, if any: by its
+ * name, or as the first that is unique and without NULL.
+ */
+bool ha_iolane::will_be_primary(uint key) const
+{
+	if (table)
+		return is_primary(key);
+	if (key != 0 || !table_share->keys || !(table_share->key_info->flags & HA_NOSAME) ||
+	    table_share->key_info->algorithm == HA_KEY_ALG_LONG_HASH)
+		return false;
+	for (uint part = 0; part < table_share->key_info->user_defined_key_parts; part++) {
+		const KEY_PART_INFO *info = &table_share->key_info->key_part[part];
+
+		if (table_share->field[info->fieldnr - 1]->null_ptr)
+			return false;
+	}
+	return true;
+}
+
 ulong ha_iolane::index_flags(uint key, uint part, bool) const
 {
 	ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_RANGE;
 
 	if (!is_merged_wrongly(table_share, key))
 		flags |= HA_READ_ORDER;
-	if (is_primary(key))
-		return flags | HA_CLUSTERED_INDEX;
+	/* The primary key has all of the row. */
+	if (will_be_primary(key))
+		return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
 	if (key < table_share->keys && can_decode(&table_share->key_info[key], part + 1))
 		flags |= HA_KEYREAD_ONLY;
 	return flags;

@@ -106,6 +106,8 @@ public:
 				 page_range *pages) override;
 	double scan_time() override;
 	double read_time(uint key, uint ranges, ha_rows rows) override;
+	/* Also without LIMIT an order may come from a key: rows are in that of the primary one. */
+	const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
 	int analyze(THD *thd, HA_CHECK_OPT *options) override;
 	int optimize(THD *thd, HA_CHECK_OPT *options) override;
 	int check(THD *thd, HA_CHECK_OPT *options) override;
@@ -168,6 +170,7 @@ private:
 	static std::string schema_of(TABLE *form);
 	bool has_primary_key() const { return table_share->primary_key < MAX_KEY; }
 	bool is_primary(uint key) const { return key == table_share->primary_key; }
+	bool will_be_primary(uint key) const;
 	bool has_decodable_primary_key() const;
 	bool is_in_primary_key(uint column) const;
 	bool has_columns_of(uint key) const;
