@@ -44,6 +44,12 @@ static st_mysql_show_var variables[] = {
 	COUNT("read_views_open", views),
 	COUNT("history_list_length", unpurged),
 	COUNT("history_bytes", unpurged_bytes),
+	{ "device", counts.device_name, SHOW_CHAR },
+	COUNT("device_window", window_transfers),
+	COUNT("device_latency_ns", window_service_ns),
+	COUNT("device_requests_per_second_max", rate_limit_transfers),
+	COUNT("device_bytes_per_second_max", rate_limit_bytes),
+	COUNT("device_unflushed_max", unflushed_max),
 	{ nullptr, nullptr, SHOW_ULONG }
 };
 
@@ -108,6 +114,24 @@ static void append_last_deadlock(std::string *text)
 	text->push_back('\n');
 }
 
+/* What the scheduler has learned of the disk, on one line. */
+static void append_device(std::string *text, const iolane_store_statistics &now)
+{
+	const char *each = now.rate_limit_each ? " of reads, and as much of writes" : "";
+
+	append(text, "\nDEVICE\n%s: learned window %llu in flight, latency at least %.1f us, ", now.device_name,
+	       (ulonglong) now.window_transfers, (double) now.window_service_ns / 1e3);
+	if (now.rate_limit_transfers)
+		append(text, "limit %llu requests/s%s", (ulonglong) now.rate_limit_transfers, each);
+	else if (now.rate_limit_bytes)
+		append(text, "limit %.1f MB/s%s", (double) now.rate_limit_bytes / 1e6, each);
+	else
+		*text += "no rate limit";
+	if (now.unflushed_max)
+		append(text, ", %llu writes between flushes", (ulonglong) now.unflushed_max);
+	text->push_back('\n');
+}
+
 static bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type type)
 {
 	iolane_store_statistics now;
@@ -134,6 +158,7 @@ static bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_st
 	       (ulonglong) now.pool_hits, (ulonglong) now.pool_misses, (ulonglong) now.pool_reads,
 	       (ulonglong) now.pool_prefetches, (ulonglong) now.pool_prefetches_wasted,
 	       (ulonglong) now.pages_written);
+	append_device(&text, now);
 	text += "\nREQUESTS\nrole        level       kind    requests           bytes  queued us  device us     p99 us\n";
 	for (const iolane_ledger_line &line : read_ledger())
 		append(&text, "%-11s %-11s %-5s %10llu %15llu %10.1f %10.1f %10.1f\n", line.role, line.level,

@@ -541,6 +541,39 @@ typedef struct iolane_store_statistics {
          * Bytes of undo of these.
          */
         uint64_t unpurged_bytes;
+        /**
+         * Kernel name of the disk that the store lies on ("vda"), or "anonymous-MINOR" for
+         * file systems without one. A longer name is cut short.
+         */
+        char device_name[32];
+        /**
+         * The learned window: transfers of the lower levels that may be in flight there,
+         * rounded.
+         */
+        uint64_t window_transfers;
+        /**
+         * Shortest latency of a transfer there that was seen lately.
+         */
+        uint64_t window_service_ns;
+        /**
+         * Transfers a second that the volume was seen to allow, while keeping below that
+         * pays; otherwise 0.
+         */
+        uint64_t rate_limit_transfers;
+        /**
+         * Bytes a second, in the same way.
+         */
+        uint64_t rate_limit_bytes;
+        /**
+         * 1 where the limit is one of reads, and as much of writes; 0 where it is of both
+         * together, or there is none.
+         */
+        uint64_t rate_limit_each;
+        /**
+         * Most writes of the lower levels between two flushes that somebody waits for, while
+         * that pays; otherwise 0.
+         */
+        uint64_t unflushed_max;
 } iolane_store_statistics;
 
 /**

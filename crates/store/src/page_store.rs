@@ -20,7 +20,7 @@ use crate::stream::{ReadAhead, StreamStatistics};
 use crate::torn::TornProtection;
 use crate::unlogged::UnloggedPages;
 use crate::waits::WaitStatistics;
-use iolane::{Outstanding, Tag};
+use iolane::{Device, Outstanding, Tag};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -279,6 +279,11 @@ impl PageStore {
     /// Who used the device that the store's directory lies on.
     pub fn ledger(&self) -> Ledger {
         Ledger::new(self.core.log.device().statistics())
+    }
+
+    /// The device that the store's directory lies on.
+    pub fn device(&self) -> Device {
+        self.core.log.device()
     }
 
     /// How many requests were outstanding: a part of the ledger that is cheap

@@ -28,7 +28,7 @@ use crate::system::{System, SystemOptions};
 use crate::torn::TornProtection;
 use crate::txn::{Durability, Error, Transaction, TransactionOptions};
 use crate::waits::WaitStatistics;
-use iolane::{Engine, Outstanding};
+use iolane::{Device, Engine, Outstanding};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -520,6 +520,12 @@ impl Store {
     /// and times by role and level, distributions of outstanding requests.
     pub fn ledger(&self) -> Ledger {
         self.system.backing.ledger()
+    }
+
+    /// The device that the store's directory lies on: its name, and what was learned
+    /// of it ([`Device::snapshot`]).
+    pub fn device(&self) -> Device {
+        self.system.backing.device()
     }
 
     /// How many requests were outstanding: the part of the ledger that is

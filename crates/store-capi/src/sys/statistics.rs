@@ -3,7 +3,7 @@
 use super::pointers::{object, optional_text, put, text};
 use super::store::iolane_store;
 use crate::failure::{Failure, done};
-use engine::{FlowStatistics, Level};
+use engine::{FlowStatistics, Level, RateScope, RateUnit};
 use std::ffi::c_char;
 use store::Role;
 
@@ -57,6 +57,25 @@ pub struct iolane_store_statistics {
     pub unpurged: u64,
     /// Bytes of undo of these.
     pub unpurged_bytes: u64,
+    /// Kernel name of the disk that the store lies on ("vda"), or "anonymous-MINOR" for
+    /// file systems without one. A longer name is cut short.
+    pub device_name: [c_char; 32],
+    /// The learned window: transfers of the lower levels that may be in flight there,
+    /// rounded.
+    pub window_transfers: u64,
+    /// Shortest latency of a transfer there that was seen lately.
+    pub window_service_ns: u64,
+    /// Transfers a second that the volume was seen to allow, while keeping below that
+    /// pays; otherwise 0.
+    pub rate_limit_transfers: u64,
+    /// Bytes a second, in the same way.
+    pub rate_limit_bytes: u64,
+    /// 1 where the limit is one of reads, and as much of writes; 0 where it is of both
+    /// together, or there is none.
+    pub rate_limit_each: u64,
+    /// Most writes of the lower levels between two flushes that somebody waits for, while
+    /// that pays; otherwise 0.
+    pub unflushed_max: u64,
 }
 
 /// Fills `statistics`. Never blocks for long; fails with IOLANE_STORE_ERROR_ARGUMENT.
@@ -68,8 +87,14 @@ pub unsafe extern "C" fn iolane_store_get_statistics(
 ) -> i32 {
     // SAFETY: C's promise.
     done(|| unsafe {
-        let now = object(store, "store")?.0.statistics();
+        let store = &object(store, "store")?.0;
+        let (now, device) = (store.statistics(), store.device());
         let (pool, flush) = (&now.pages.pool, &now.pages.flush);
+        let window = device.snapshot().window;
+        let limit = |unit| {
+            let limit = window.rate_limit.filter(|limit| limit.unit == unit);
+            limit.map_or(0, |limit| limit.per_second.round() as u64)
+        };
         let seen = iolane_store_statistics {
             pool_hits: pool.hits,
             pool_misses: pool.misses,
@@ -94,9 +119,28 @@ pub unsafe extern "C" fn iolane_store_get_statistics(
             locks: now.locks,
             unpurged: now.unpurged,
             unpurged_bytes: now.unpurged_bytes,
+            device_name: device_name(&device.info().name),
+            window_transfers: window.transfers.round() as u64,
+            window_service_ns: window.service_ns,
+            rate_limit_transfers: limit(RateUnit::Transfers),
+            rate_limit_bytes: limit(RateUnit::Bytes),
+            rate_limit_each: window
+                .rate_limit
+                .is_some_and(|limit| limit.scope == RateScope::Each)
+                .into(),
+            unflushed_max: window.unflushed_max.map_or(0, u64::from),
         };
         put(statistics, seen)
     })
+}
+
+/// With a zero byte at its end.
+fn device_name<const LENGTH: usize>(name: &str) -> [c_char; LENGTH] {
+    let mut bytes = [0; LENGTH];
+    for (place, byte) in bytes[..LENGTH - 1].iter_mut().zip(name.bytes()) {
+        *place = byte as c_char;
+    }
+    bytes
 }
 
 /// Sizes of a table, or of one of its indexes.

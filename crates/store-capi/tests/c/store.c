@@ -252,6 +252,10 @@ static void check_sizes(void)
 	CHECK(iolane_store_table_statistics(store, "person", "no", &sizes) ==
 	      IOLANE_STORE_ERROR_UNKNOWN_INDEX);
 	CHECK(!iolane_store_get_statistics(store, &counts) && counts.committed >= 2);
+	CHECK(strlen(counts.device_name) > 0 && strlen(counts.device_name) < sizeof(counts.device_name));
+	CHECK(counts.window_transfers >= 1 && counts.window_service_ns > 0);
+	CHECK(!counts.rate_limit_transfers || !counts.rate_limit_bytes);
+	CHECK(!counts.rate_limit_each || counts.rate_limit_transfers || counts.rate_limit_bytes);
 	CHECK(!iolane_store_ledger(store, lines, 4, &count) && count > 0);
 	CHECK(lines[0].requests > 0 && strlen(lines[0].role) > 0);
 }
