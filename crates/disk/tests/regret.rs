@@ -13,7 +13,8 @@ const SEEDS: std::ops::Range<u64> = 0..2;
 
 /// What `lanes` may give away on them. Virtual time is exact: these change with
 /// the window only. Furthest beyond the curve is a foreground in a closed loop on a volume with a
-/// limit of bytes (load 0 of `gcp-pd-ssd`), which sends ten times as much when it waits less.
+/// limit of bytes (load 0 of `gcp-pd-ssd`), which sends ten times as much when it waits less:
+/// `docs/performance.md` says why that is within the objective.
 const MEDIAN_MAX: f64 = 1.05;
 const P95_MAX: f64 = 1.55;
 const OF_WINDOW_1_MIN: f64 = 0.2;
