@@ -29,9 +29,9 @@ const NS_MAX: u64 = 2_000_000_000;
 /// Of `n` completions at random the longest gap is ln(n) times the mean one: a device with
 /// one of so many times that stalls.
 const STALLS: f64 = 3.0;
-/// The length of that queue is a moving average, over so many transfers.
-const BACKLOG_PART: f64 = 1.0 / 16.0;
-const BACKLOG_FIRST: u32 = 16;
+/// The length of that queue is a moving average over so many transfers, and begins with that of
+/// the first so many.
+const BACKLOG_TRANSFERS: u32 = 16;
 /// Of what they owe at least this part of their work is left: a burst is no queue.
 const OWED_LEFT: f64 = 0.25;
 /// A request's work is its bytes and so many more.
@@ -211,7 +211,7 @@ impl Epoch {
             return;
         }
         let backlog = f64::from(finished.backlog);
-        self.backlog.1 += (backlog - self.backlog.1) * BACKLOG_PART;
+        self.backlog.1 += (backlog - self.backlog.1) / f64::from(BACKLOG_TRANSFERS);
         if self.settling > 0 || now_ns < self.settled_ns {
             self.settling = self.settling.saturating_sub(1);
             self.begin_ns = now_ns;
@@ -219,7 +219,7 @@ impl Epoch {
             self.backlog = (backlog, backlog);
             return;
         }
-        if self.transfers < BACKLOG_FIRST {
+        if self.transfers < BACKLOG_TRANSFERS {
             self.backlog.0 = self.backlog.1;
         }
         self.gap_ns = self.gap_ns.max(gap_ns);

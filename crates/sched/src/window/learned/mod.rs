@@ -39,7 +39,7 @@
 //! | `PACED_NS_MIN` | 0.304 | 0.307 |
 //! | `NS_MAX` | 0.288 | 0.359 |
 //! | `STALLS` | 0.328 | 0.321 |
-//! | `BACKLOG_PART` | 0.315 | 0.289 |
+//! | `BACKLOG_TRANSFERS`, of the average | 0.289 | 0.315 |
 //! | `OWED_LEFT` | 0.309 | 0.314 |
 //! | `REQUEST_BYTES` | 0.298 | 0.293 |
 //! | `RUNG_SOUNDING` | 0.260 | 0.284 |
@@ -69,12 +69,22 @@
 //! | `DEBT_BURSTS` | 0.307 | 0.333 |
 //! | `RESERVE` | 0.365 | 0.306 |
 //!
-//! The others change it by less than 0.006: `LINGERS_DRAINS`, `LINGERS_SHORT_NS`, `SHORT_NS`,
-//! `LINGERS_GAPS`, `LOWER_MAX`, `BACKLOG_FIRST`, `WAIT_MAX`, `WIDER_GAIN`,
-//! `NARROWER_LOSS`, `STRIDE_MAX`, `USUAL_PART`, `FORGETS`, `ALONE_PART`, `ELASTICITY_ALONE`,
-//! `SETTLES_NS_MAX`, `PAUSE_NS_MAX`, `UNUSED`, `HELD_NS_MAX`, `HELD_INTERVALS`,
-//! `INTERVAL_PART`, `INTERVAL_MAX`, `RUNG_MAX`, `QUOTA_BEGIN`, `QUOTA_MAX`, `PACE_LN`; `STRICT` is
-//! for other objectives.
+//! The others change it by less than 0.006. They stay because:
+//!
+//! - a search needs a grid and its ends: `RUNG_MAX`, `PACE_LN`, `STRIDE_MAX`, `QUOTA_BEGIN`,
+//!   `QUOTA_MAX`;
+//! - nothing lasts for ever: `LOWER_MAX` ends an epoch of unequal transfers, `SETTLES_NS_MAX`
+//!   the wait before one, `PAUSE_NS_MAX` what a foreground was needed for, `WAIT_MAX` the
+//!   pause of a trial, `UNUSED` a pace that holds nothing back, and `HELD_INTERVALS` with
+//!   `INTERVAL_MAX` a write that somebody who flushes waits for;
+//! - an average has a length: `USUAL_PART`, `ALONE_PART`, `INTERVAL_PART`, and
+//!   `BACKLOG_TRANSFERS` at an epoch's beginning;
+//! - of two windows that make no difference to this load the next one finds the narrower:
+//!   `WIDER_GAIN`, `NARROWER_LOSS`;
+//! - they are for what these loads hardly have, the first request after a pause:
+//!   `LINGERS_DRAINS`, `LINGERS_SHORT_NS`, `SHORT_NS`, `LINGERS_GAPS`, `ELASTICITY_ALONE`;
+//! - they are for another objective than the default: `STRICT`, and `FORGETS`, which says how long
+//!   the least latency counts.
 //!
 //! `BLOCKS`, `BLOCK_NS` and `BLOCK_NS_MAX` are not in the table.
 //!
@@ -120,7 +130,8 @@ const SETTLES_NS_MAX: f64 = 8e9;
 /// Reserving the device for the foreground is tried only where there is none at this
 /// share of the lower levels' completions: elsewhere they would hardly run.
 const CALM_MIN: f64 = 0.1;
-/// An epoch beside a foreground is over if that pauses for longer than this.
+/// A foreground that pauses for longer than this has ended, and its flushes have: an epoch
+/// beside it is over, and what waits for a flush goes.
 const PAUSE_NS_MAX: u64 = 1_000_000_000;
 /// A pace of which less than this part is used is none.
 const UNUSED: f64 = 0.8;

@@ -4,10 +4,11 @@
 //! waits until all that the cache holds is on the medium. No window sees that. Under a
 //! [quota](super::setting::Setting::quota) what exceeds it waits for the next flush.
 
-/// What waits for a flush waits no longer than this: they may have ended.
-const HELD_NS_MAX: u64 = 1_000_000_000;
-/// And no longer than so many times what usually passes from one to the next: whoever flushes
-/// may wait for what is held, as a transaction does for a page that is being written.
+use super::PAUSE_NS_MAX;
+
+/// What waits for a flush waits no longer than [`PAUSE_NS_MAX`], nor than so many times what
+/// usually passes from one flush to the next: whoever flushes may wait for what is held, as a
+/// transaction does for a page that is being written.
 const HELD_INTERVALS: f64 = 8.0;
 /// Weight of one in what is usual, and at most how many times that it counts as: what was held
 /// may have made it so long.
@@ -40,7 +41,7 @@ impl Unflushed {
         self.writes = 0;
         self.since_ns = now_ns;
         if let Some(flushed_ns) = self.flushed_ns.replace(now_ns) {
-            let passed_ns = now_ns.saturating_sub(flushed_ns).min(HELD_NS_MAX) as f64;
+            let passed_ns = now_ns.saturating_sub(flushed_ns).min(PAUSE_NS_MAX) as f64;
             let usual_ns = self.interval_ns.get_or_insert(passed_ns);
             let counted_ns = passed_ns.min(INTERVAL_MAX * *usual_ns);
             *usual_ns += (counted_ns - *usual_ns) * INTERVAL_PART;
@@ -59,7 +60,7 @@ impl Unflushed {
     /// Whether another flush may come soon.
     pub(super) fn is_awaited(&self, now_ns: u64) -> bool {
         self.flushed_ns
-            .is_some_and(|flushed_ns| now_ns.saturating_sub(flushed_ns) < HELD_NS_MAX)
+            .is_some_and(|flushed_ns| now_ns.saturating_sub(flushed_ns) < PAUSE_NS_MAX)
     }
 
     /// Whether a further write has to wait.
@@ -70,7 +71,7 @@ impl Unflushed {
     /// When it need not wait any longer.
     pub(super) fn until_ns(&self) -> u64 {
         let usual_ns = self.interval_ns.map(|usual_ns| usual_ns * HELD_INTERVALS);
-        let held_ns = usual_ns.map_or(HELD_NS_MAX, |ns| HELD_NS_MAX.min(ns as u64 + 1));
+        let held_ns = usual_ns.map_or(PAUSE_NS_MAX, |ns| PAUSE_NS_MAX.min(ns as u64 + 1));
         self.since_ns + held_ns
     }
 
