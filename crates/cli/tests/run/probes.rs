@@ -121,7 +121,7 @@ mod calls {
 mod linux_aio {
     use super::*;
     patterns! { "probe_aio":
-        several 500
+        several 300
         closed 1
         destroyed 1
         mistaken 4
