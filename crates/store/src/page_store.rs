@@ -74,7 +74,7 @@ const LOG_TAG: Tag = tag(Role::Log, FileClass::Log);
 /// # Ok(()) }
 /// ```
 pub struct PageStore {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     /// The flusher, and who writes the log ahead.
     threads: Vec<JoinHandle<()>>,
 }

@@ -343,7 +343,10 @@ impl Pool {
                 let Some(mut slot) = frame.try_write() else {
                     return false;
                 };
-                // Its last writer may have let go of the latch just now.
+                // Who pins it, and its last writer, may have let go of the latch just now.
+                if frame.is(PINNED) {
+                    return false;
+                }
                 if frame.is(DIRTY | WRITING) {
                     attempt = Attempt::Dirty;
                     return false;
@@ -397,6 +400,48 @@ impl Pool {
                 return false;
             }
             !reading.is_ended()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ids::PageId;
+    use crate::{PageStore, PageStoreOptions};
+    use iolane::Engine;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const ROUNDS: usize = 2_000_000;
+
+    #[test]
+    fn a_page_that_is_pinned_while_it_is_about_to_leave_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = PageStoreOptions {
+            page_bytes: 4096,
+            pool_bytes: 64 * 4096,
+            log_bytes: 2 << 20,
+            ..PageStoreOptions::default()
+        };
+        let engine = Arc::new(Engine::new().unwrap());
+        let store = PageStore::create(engine, directory.path(), &options).unwrap();
+        let page = PageId::new(store.create_space("t").unwrap(), 0);
+        store.checkpoint().unwrap();
+        let pool = &store.core.pool;
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    pool.evict_one();
+                }
+            });
+            let left = (0..ROUNDS).find(|_| {
+                pool.unpin([page]);
+                drop(pool.load_pinned(page).unwrap());
+                pool.exclusive(page).is_err()
+            });
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(left, None);
         });
     }
 }
