@@ -508,48 +508,4 @@ impl Experiment {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Next is a trial of one of these steps, on a device that stalls.
-    fn experiment(steps: &'static [Step]) -> Experiment {
-        let goal = Goal::without_foreground(0.3);
-        let mut experiment = Experiment::new(goal, (0, 9), Some(2), steps);
-        experiment.epochs = 100;
-        experiment.stalls = true;
-        experiment.before = Some(Seen {
-            work: 1.0,
-            work_in_all: 1.0,
-            urgent: Some(1.0),
-            lower: Some(1.0),
-            lower_transfers: 100.0,
-            calm: 0.0,
-            backlog: 1.0,
-            last_ns: 0,
-            elapsed_ns: 1e9,
-            gap_ns: 1e8,
-            served: Default::default(),
-        });
-        experiment
-    }
-
-    fn tries(mut experiment: Experiment) -> Option<Step> {
-        experiment.choose(Can {
-            pace: true,
-            save: true,
-            reserve: false,
-        });
-        experiment.trial.map(|trial| trial.step)
-    }
-
-    #[test]
-    fn a_pace_that_has_helped_before_is_tried_first_where_the_device_stalls() {
-        let mut unpaced = experiment(&[Step::Widen, Step::Pace]);
-        unpaced.plans[Step::Pace as usize].due = 99;
-        assert_eq!(tries(unpaced.clone()), Some(Step::Widen));
-        unpaced.unpaced = unpaced.before;
-        assert_eq!(tries(unpaced.clone()), Some(Step::Pace));
-        unpaced.stalls = false;
-        assert_eq!(tries(unpaced), Some(Step::Widen));
-    }
-}
+mod tests;
