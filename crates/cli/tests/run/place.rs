@@ -43,7 +43,10 @@ pub fn iolane_run_by(rules: &Path, report: &Path) -> Command {
 /// The same command on a kernel without the system calls that came after Linux 6.1, as far as a
 /// filter can show it: `cachestat` among them.
 pub fn on_older_kernel(command: &Command) -> Command {
-    let mut older = Command::new(probe("older"));
+    // The first one of Linux 6.2 and later, by the same number on all machines.
+    const FIRST_CALL: &str = "451";
+    let mut older = Command::new(compiled("../testing/c/without_calls.c", &[]));
+    older.args([FIRST_CALL, "4294967295"]);
     older.arg(command.get_program()).args(command.get_args());
     older
 }
@@ -56,18 +59,18 @@ pub fn on_disk() -> TempDir {
 
 /// A C program of this folder, built once.
 pub fn probe(name: &str) -> PathBuf {
-    probe_with(name, &[])
+    compiled(&format!("tests/run/{name}.c"), &[])
 }
 
-/// The same with libraries.
-fn probe_with(name: &str, libraries: &[&str]) -> PathBuf {
+/// A C program, with libraries, built once.
+fn compiled(source: &str, libraries: &[&str]) -> PathBuf {
     static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(from.file_stem().unwrap());
     let mut built = BUILT.lock().unwrap();
-    if built.contains(name) {
+    if built.contains(source) {
         return to;
     }
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/run/{name}.c"));
     // Another run of the tests may use the one that is there.
     let fresh = to.with_extension(format!("{}", std::process::id()));
     let status = Command::new("cc")
@@ -77,9 +80,9 @@ fn probe_with(name: &str, libraries: &[&str]) -> PathBuf {
         .arg(&from)
         .args(libraries)
         .status();
-    assert!(status.unwrap().success(), "{name} does not compile");
+    assert!(status.unwrap().success(), "{source} does not compile");
     std::fs::rename(fresh, &to).unwrap();
-    built.insert(name.to_owned());
+    built.insert(source.to_owned());
     to
 }
 
@@ -91,7 +94,7 @@ pub fn rings_probe() -> Option<PathBuf> {
         iolane_testing::skipped("liburing-dev is not installed");
         return None;
     }
-    let program = probe_with("probe_uring", &["-luring"]);
+    let program = compiled("tests/run/probe_uring.c", &["-luring"]);
     let tried = Command::new(&program)
         .arg("possible")
         .arg(on_disk().path())
