@@ -101,14 +101,11 @@ pub fn current() -> Option<Client> {
         standing => standing,
     };
     let memory = MEMORY.get()?;
-    let Some(number) = standing.checked_sub(WELCOME) else {
+    let number = standing.checked_sub(WELCOME);
+    let Some(number) = number.filter(|_| memory.header.is_serving()) else {
         mourn(memory);
         return None;
     };
-    if !memory.header.is_serving() {
-        mourn(memory);
-        return None;
-    }
     Some(Client {
         memory,
         number: number as usize,

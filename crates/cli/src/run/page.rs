@@ -64,27 +64,24 @@ fn of_disk(disk: &DiskReport) -> Section {
     if disk.samples.len() >= SAMPLES_MIN {
         section = over_time(section, &disk.samples);
     }
-    if !disk.sunk.is_empty() {
-        section = section
-            .heading("What sank, and when")
-            .table(spans(&disk.sunk));
-    }
-    if disk.sunk_left_out > 0 {
-        section = section.text([format!(
-            "{} with fewer requests sank, too.",
-            disk.sunk_left_out
-        )]);
-    }
-    if !disk.promoted.is_empty() {
-        section = section
-            .heading("What was promoted, and when")
-            .table(spans(&disk.promoted));
-    }
-    if disk.promoted_left_out > 0 {
-        section = section.text([format!(
-            "{} with fewer requests were promoted, too.",
-            disk.promoted_left_out
-        )]);
+    let kinds = [
+        ("What sank", "sank", &disk.sunk, disk.sunk_left_out),
+        (
+            "What was promoted",
+            "were promoted",
+            &disk.promoted,
+            disk.promoted_left_out,
+        ),
+    ];
+    for (heading, what, all, left_out) in kinds {
+        if !all.is_empty() {
+            section = section
+                .heading(&format!("{heading}, and when"))
+                .table(spans(all));
+        }
+        if left_out > 0 {
+            section = section.text([format!("{left_out} with fewer requests {what}, too.")]);
+        }
     }
     section
 }

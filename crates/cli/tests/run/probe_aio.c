@@ -117,6 +117,7 @@ static long run_several(void)
 		pthread_join(all[i], &wrong);
 		sum += (long)wrong;
 	}
+	shift++;
 	return sum;
 }
 
@@ -125,20 +126,9 @@ static void several(void)
 	SHOW_RESULT(run_several());
 }
 
-/* On and on, until another process says that it is enough, and once more. */
 static void lasting(void)
 {
-	long wrong = 0;
-	int is_last;
-
-	alarm(100);
-	do {
-		is_last = has_file("go");
-		wrong += run_several();
-		close(open_file("begun", O_WRONLY));
-		shift++;
-	} while (!is_last);
-	SHOW_RESULT(wrong);
+	run_until_told(run_several);
 }
 
 /* Warms up: a context that has been asked for events. */

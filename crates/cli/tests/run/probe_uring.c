@@ -195,19 +195,9 @@ static void threads(void)
 	SHOW_RESULT(run_threads());
 }
 
-/* On and on, until another process says that it is enough, and once more. */
 static void lasting(void)
 {
-	long wrong = 0;
-	int is_last;
-
-	alarm(100);
-	do {
-		is_last = has_file("go");
-		wrong += run_threads();
-		close(open_file("begun", O_WRONLY));
-	} while (!is_last);
-	SHOW_RESULT(wrong);
+	run_until_told(run_threads);
 }
 
 /* What the kernel refuses, and what is shorter than asked for. */
