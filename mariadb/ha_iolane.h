@@ -17,6 +17,7 @@
 
 #include "iolane_dictionary.h"
 #include "iolane_engine.h"
+#include "iolane_key.h"
 #include "iolane_record.h"
 #include "iolane_transaction.h"
 
@@ -186,10 +187,10 @@ private:
 	void note_when_locked(THD *thd, thr_lock_type lock_type);
 
 	/* Scans. */
-	std::string search_key(uint key, const uchar *value, key_part_map parts);
+	std::string search_key(uint key, const uchar *value, key_part_map parts, iolane::Bound bound);
 	bool is_whole(uint key, key_part_map parts) const;
 	std::string first_key(uint key, const key_range &from);
-	std::string end_key(uint key, const key_range &to);
+	std::string end_key(uint key, const key_range &to, bool is_one_key);
 	int check_readable();
 	void bound_by_end_of_range(Range *range);
 	int open_cursor(uint key, const Range &range);

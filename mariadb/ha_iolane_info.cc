@@ -86,7 +86,7 @@ ha_rows ha_iolane::records_in_range(uint key, const key_range *from, const key_r
 	if (from)
 		lower = first_key(key, *from);
 	if (to)
-		upper = end_key(key, *to);
+		upper = end_key(key, *to, from && from->flag == HA_READ_KEY_EXACT);
 	lower_value = blob(lower);
 	upper_value = blob(upper);
 	set_bounds(&range, &lower_value, &upper_value);

@@ -72,7 +72,7 @@ int ha_iolane::open_many()
 				continue;
 		}
 		if (to.keypart_map)
-			upper = end_key(active_index, to);
+			upper = end_key(active_index, to, from.flag == HA_READ_KEY_EXACT);
 		bool is_key = is_primary(active_index) && is_whole(active_index, from.keypart_map) &&
 			      is_whole(active_index, to.keypart_map) && from.flag != HA_READ_AFTER_KEY &&
 			      upper == end_of_prefix(lower);

@@ -246,7 +246,7 @@ static uint count_parts(const KEY *key, key_part_map parts)
 }
 
 /* The first parts of a key, as the server hands them over, as bytes. */
-std::string ha_iolane::search_key(uint key, const uchar *value, key_part_map parts)
+std::string ha_iolane::search_key(uint key, const uchar *value, key_part_map parts, Bound bound)
 {
 	KEY *info = &table->key_info[key];
 	uint count = count_parts(info, parts);
@@ -255,7 +255,7 @@ std::string ha_iolane::search_key(uint key, const uchar *value, key_part_map par
 
 	scratch_.resize(table->s->rec_buff_length);
 	memcpy(scratch_.data(), table->s->default_values, table->s->reclength);
-	restore_key(table, info, count, value, scratch_.data());
+	restore_key(table, info, count, value, bound, scratch_.data());
 	encode_key(table, info, count, scratch_.data(), &bytes, &has_null);
 	return bytes;
 }
@@ -268,18 +268,34 @@ bool ha_iolane::is_whole(uint key, key_part_map parts) const
 	return count_parts(info, parts) == info->user_defined_key_parts;
 }
 
+/* What the key of a search is. */
+static Bound bound_of(enum ha_rkey_function how)
+{
+	switch (how) {
+	case HA_READ_KEY_OR_NEXT:
+	case HA_READ_AFTER_KEY:
+		return Bound::LOWER;
+	case HA_READ_KEY_OR_PREV:
+	case HA_READ_PREFIX_LAST_OR_PREV:
+	case HA_READ_BEFORE_KEY:
+		return Bound::UPPER;
+	default:
+		return Bound::EXACT;
+	}
+}
+
 /* Where a range of the server begins; without bytes everything is behind it, or nothing. */
 std::string ha_iolane::first_key(uint key, const key_range &from)
 {
-	std::string bytes = search_key(key, from.key, from.keypart_map);
+	std::string bytes = search_key(key, from.key, from.keypart_map, bound_of(from.flag));
 
 	return from.flag == HA_READ_AFTER_KEY ? end_of_prefix(bytes) : bytes;
 }
 
-/* Behind where it ends; without bytes it has no end. */
-std::string ha_iolane::end_key(uint key, const key_range &to)
+/* Behind where it ends; without bytes it has no end. A range of one key begins as it ends. */
+std::string ha_iolane::end_key(uint key, const key_range &to, bool is_one_key)
 {
-	std::string bytes = search_key(key, to.key, to.keypart_map);
+	std::string bytes = search_key(key, to.key, to.keypart_map, is_one_key ? Bound::EXACT : Bound::UPPER);
 
 	return to.flag == HA_READ_BEFORE_KEY ? bytes : end_of_prefix(bytes);
 }
@@ -289,7 +305,7 @@ void ha_iolane::bound_by_end_of_range(Range *range)
 {
 	if (!end_range || range->has_upper)
 		return;
-	std::string end = search_key(active_index, end_range->key, end_range->keypart_map);
+	std::string end = search_key(active_index, end_range->key, end_range->keypart_map, Bound::UPPER);
 
 	switch (end_range->flag) {
 	case HA_READ_BEFORE_KEY:
@@ -310,7 +326,7 @@ void ha_iolane::bound_by_end_of_range(Range *range)
 int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map parts,
 			      enum ha_rkey_function how)
 {
-	std::string bytes = search_key(active_index, key, parts);
+	std::string bytes = search_key(active_index, key, parts, bound_of(how));
 	Range range;
 	bool is_narrow = false;
 

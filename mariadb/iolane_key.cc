@@ -94,7 +94,21 @@ static void restore_bits(TABLE *table, const KEY_PART_INFO *part, const uchar *f
 	memcpy(record + part->offset, from + head, part->length - head);
 }
 
-void restore_key(TABLE *table, const KEY *key, uint parts, const uchar *from, uchar *record)
+/*
+ * The least value of LIKE 'a%' is 'a' with the least characters up to the end of the column.
+ * For a CHAR that is not padded that is more than 'a', which has to be found, too.
+ */
+static void loosen_char(const Field *field, uchar *value, size_t length, Bound bound, bool is_reverse)
+{
+	bool is_least = bound == (is_reverse ? Bound::UPPER : Bound::LOWER);
+
+	if (is_least && is_char(field) && field->charset() != &my_charset_bin &&
+	    (field->charset()->state & MY_CS_NOPAD))
+		cut_least(field->charset(), value, length);
+}
+
+void restore_key(TABLE *table, const KEY *key, uint parts, const uchar *from, Bound bound,
+		 uchar *record)
 {
 	for (uint i = 0; i < parts; i++) {
 		const KEY_PART_INFO *part = &key->key_part[i];
@@ -125,6 +139,8 @@ void restore_key(TABLE *table, const KEY *key, uint parts, const uchar *from, uc
 			restore_bits(table, part, from, record);
 		} else {
 			memcpy(record + part->offset, from, part->length);
+			loosen_char(field, record + part->offset, part->length, bound,
+				    part->key_part_flag & HA_REVERSE_SORT);
 		}
 		from = next;
 	}

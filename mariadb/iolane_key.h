@@ -24,12 +24,17 @@ const uint8_t KEY_FORMAT = 1;
 void encode_key(TABLE *table, const KEY *key, uint parts, const uchar *record,
 		std::string *out, bool *has_null);
 
+/* What a key to search for is: the one of rows, or where a range begins or ends. */
+enum class Bound { EXACT, LOWER, UPPER };
+
 /*
  * Puts the first parts of a key, as the server hands them over to search for, into a
  * record that is laid out as table->record[0]. A value may be longer than its column can
- * hold, as the greatest one of LIKE is: it is kept, and cut when it is encoded.
+ * hold, as the greatest one of LIKE is: it is kept, and cut when it is encoded. The least
+ * one of LIKE may be above the very string that it begins with, which is then taken instead.
  */
-void restore_key(TABLE *table, const KEY *key, uint parts, const uchar *from, uchar *record);
+void restore_key(TABLE *table, const KEY *key, uint parts, const uchar *from, Bound bound,
+		 uchar *record);
 
 /* A byte up to the escape is written as the escape and the next byte; the end is below all. */
 const uchar KEY_STRING_END = 0;

@@ -240,6 +240,17 @@ void append_char(CHARSET_INFO *cs, const uchar *bytes, size_t length, size_t byt
 	append_weights(cs, bytes, cs->lengthsp((const char *) bytes, length), out);
 }
 
+void cut_least(CHARSET_INFO *cs, uchar *bytes, size_t length)
+{
+	uchar least[8];
+	size_t width = (size_t) std::max(cs->wc_mb(cs->min_sort_char, least, least + sizeof(least)), 1);
+	size_t left = length;
+
+	while (left >= width && !memcmp(bytes + left - width, least, width))
+		left -= width;
+	cs->fill((char *) bytes + left, length - left, ' ');
+}
+
 size_t string_bytes_max(CHARSET_INFO *cs, size_t bytes_max)
 {
 	if (cs == &my_charset_bin)

@@ -17,6 +17,9 @@ void append_string(CHARSET_INFO *cs, const uchar *bytes, size_t length, size_t b
 void append_char(CHARSET_INFO *cs, const uchar *bytes, size_t length, size_t bytes_max,
 		 std::string *out);
 
+/* Makes the least characters of a collation at the end of a CHAR spaces. */
+void cut_least(CHARSET_INFO *cs, uchar *bytes, size_t length);
+
 /* What a string of so many bytes takes at the most, but for rare characters. */
 size_t string_bytes_max(CHARSET_INFO *cs, size_t bytes_max);
 
