@@ -69,6 +69,21 @@ static uchar format_of(const Layouts *layouts)
 	return (uchar) (FORMAT + (layouts ? layouts->old.size() : 0));
 }
 
+/*
+ * A virtual column's bits for NULL and of BIT become those of NULL: the server computes it for
+ * some statements and not for others, and equal rows shall be equal bytes.
+ */
+static void clear_bits(const TABLE *table, Field *field, uchar *bits)
+{
+	if (field->null_ptr)
+		bits[field->null_ptr - table->record[0]] |= field->null_bit;
+	if (field->type() == MYSQL_TYPE_BIT && ((Field_bit *) field)->bit_len) {
+		Field_bit *bit = (Field_bit *) field;
+
+		clr_rec_bits(bits + (bit->bit_ptr - table->record[0]), bit->bit_ofs, bit->bit_len);
+	}
+}
+
 void pack_record(TABLE *table, const Layouts *layouts, const uchar *record, std::string *out)
 {
 	my_ptrdiff_t moved = record - table->record[0];
@@ -84,15 +99,18 @@ void pack_record(TABLE *table, const Layouts *layouts, const uchar *record, std:
 	out->resize(bytes_max);
 
 	uchar *begin = (uchar *) &(*out)[0];
-	uchar *to = begin;
+	uchar *bits = begin + 1, *to = bits + table->s->null_bytes;
 
-	*to++ = format_of(layouts);
-	memcpy(to, record, table->s->null_bytes);
-	to += table->s->null_bytes;
+	*begin = format_of(layouts);
+	memcpy(bits, record, table->s->null_bytes);
 	for (Field **each = table->field; *each; each++) {
 		Field *field = *each;
 
-		if (!field->stored_in_db() || field->is_null_in_record(record))
+		if (!field->stored_in_db()) {
+			clear_bits(table, field, bits);
+			continue;
+		}
+		if (field->is_null_in_record(record))
 			continue;
 		to = field->pack(to, record + field->offset(table->record[0]), UINT_MAX32);
 	}
