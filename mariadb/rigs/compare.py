@@ -24,6 +24,8 @@ SETTINGS = [
 ]
 CHANGES = ("SELECT", "INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD")
 DEFINITIONS = ("CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "OPTIMIZE")
+COUNTERS = ("SELECT TABLE_NAME, AUTO_INCREMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND AUTO_INCREMENT IS NOT NULL"
+            " ORDER BY TABLE_NAME")
 DEFINITION_WAIT_S = 10
 DEFINITION_TRIES, DEFINITION_PAUSE_S = 10, 0.1
 LOCK_WAIT_TEXT = b"Lock wait timeout exceeded"
@@ -103,6 +105,8 @@ class Pair:
         self.count = 0
         # (engine, code): how many statements that engine alone refused by it.
         self.refusals = collections.Counter()
+        # How many times the engines' AUTO_INCREMENT of a table was made equal after such a statement.
+        self.levelled = 0
         self.open = [False] * connections
         for path in glob.glob(f"{server.folder}/data/*/{OUTFILE}*"):
             os.unlink(path)
@@ -162,9 +166,30 @@ class Pair:
             replies[at] = self.sides[at].query(connection, statement)
         return replies
 
+    def level_counters(self):
+        """A statement that one engine has refused, or sooner than the other, has raised AUTO_INCREMENT less there, which stays when it
+        is undone: both go on from the greater value. Nobody may use the table then, so all transactions are undone where values differ."""
+        counters = [{row[0].decode(): int(row[1]) for row in reply.rows} for reply in self.both(0, COUNTERS)]
+        differing = [name for name in counters[0] if counters[0][name] != counters[1][name]]
+        for connection in range(len(self.open) if differing else 0):
+            self.end(connection)
+        for name in differing:
+            statement = f"ALTER TABLE {name} AUTO_INCREMENT = {max(counter[name] for counter in counters)}"
+            for side, reply in zip(self.sides, self.settle(0, statement, self.both(0, statement))):
+                if reply.code:
+                    self.differ("code", f"{side.engine}: {statement}: {reply}")
+            self.levelled += 1
+
     def compare(self, connection, statement):
         replies = self.both(connection, statement)
-        left, right = self.settle(connection, statement, replies) if statement.startswith(DEFINITIONS) else replies
+        if statement.startswith(DEFINITIONS):
+            replies = self.settle(connection, statement, replies)
+        done = self.judge(connection, statement, *replies)
+        if any(reply.code in REFUSALS for reply in replies):
+            self.level_counters()
+        return done
+
+    def judge(self, connection, statement, left, right):
         if left.code in DEFINITION_CHANGED and right.code in DEFINITION_CHANGED:
             # How much that undoes is the engine's choice: all of it here. After InnoDB's, the server uses an open table with partitions
             # wrongly (in the choice of an index, with the one that was refused), and dies: it is opened anew.
@@ -203,8 +228,10 @@ class Pair:
         first = statement.split(None, 1)[0]
         if first == "XA" and code == 0:
             self.open[connection] = {"START": XA_ACTIVE, "END": XA_IDLE, "PREPARE": XA_PREPARED}.get(statement.split()[1], False)
+        elif self.open[connection] in (XA_ACTIVE, XA_IDLE, XA_PREPARED) and code and code != DEADLOCK:
+            # What begins or ends others is refused in an XA transaction, which goes on.
+            pass
         elif first in ("BEGIN", "START"):
-            # It is refused in an XA transaction, which goes on.
             self.open[connection] = code == 0 or self.open[connection]
         elif first == "COMMIT" or statement == "ROLLBACK" or (first in MAINTENANCE + DEFINITIONS and self.open[connection] is True):
             self.open[connection] = False

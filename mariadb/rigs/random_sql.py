@@ -42,6 +42,7 @@ class Episode:
         self.level = self.random.choice(list(options.levels))
         self.operations = []
         self.refusals = collections.Counter()
+        self.levelled = 0
 
     def run(self, server):
         """Raises Difference."""
@@ -58,6 +59,7 @@ class Episode:
             pair.compare_contents()
         finally:
             self.refusals = pair.refusals
+            self.levelled = pair.levelled
             pair.close()
 
 
@@ -117,7 +119,7 @@ def replay(server, options):
 
 def campaign(server, options):
     seeds = random.Random(options.seed)
-    done = episodes = failures = 0
+    done = episodes = failures = levelled = 0
     refusals = collections.Counter()
     done_at = dict.fromkeys(options.levels, 0)
     print(f"seed {options.seed}", flush=True)
@@ -135,12 +137,14 @@ def campaign(server, options):
         done += len(episode.operations)
         episodes += 1
         refusals += episode.refusals
+        levelled += episode.levelled
         done_at[episode.level] += len(episode.operations)
     for level, count in done_at.items():
         print(f"{count} statements at {level}")
     print(f"{done} statements in {episodes} episodes; undone, as one engine alone refused them: {sum(refusals.values())}")
     for (engine, code), count in sorted(refusals.items()):
         print(f"  {engine}: error {code}: {count}")
+    print(f"AUTO_INCREMENT made equal after that: {levelled} times")
     print(f"{episodes - failures} passed, {failures} failed, 0 skipped")
     return 3 if failures else 0
 

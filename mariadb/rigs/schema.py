@@ -10,18 +10,22 @@ WORDS = [
 ]
 UNICODE = ["utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_bin", "utf8mb4_nopad_bin", "utf8mb4_unicode_520_ci",
            "utf8mb4_swedish_ci", "utf8mb3_czech_ci", "ucs2_general_ci", "utf16_unicode_ci", "utf32_bin"]
+# Their greatest character, with which LIKE 'a%' ends, is not below others.
+GREATEST_IS_LAST = ["utf8mb4_general_ci", "utf8mb4_unicode_520_ci"]
 NARROW = ["latin1_swedish_ci", "latin1_german2_ci", "latin1_bin", "ascii_general_ci", "latin2_czech_cs", "cp1251_general_ci"]
 
 
 class Type:
-    """A column's type: its SQL, whether a key has to name a prefix, and its values as SQL."""
+    """A column's type: its SQL, whether a key has to name a prefix, and its values as SQL. Those of text may be asked for by LIKE, if
+    `like` says so."""
 
-    def __init__(self, sql, value, blob=False, text=False, key=True):
+    def __init__(self, sql, value, blob=False, text=False, key=True, like=False):
         self.sql = sql
         self.value = value
         self.blob = blob
         self.text = text
         self.key = key
+        self.like = like
 
 
 def quoted(text):
@@ -41,6 +45,11 @@ def words(random):
 def words_above_space(random):
     """For where keys and comparisons differ in characters less than a space."""
     return words(random).replace("\\0", "").replace("\\t", "")
+
+
+def below_supplementary(value):
+    """For LIKE, which by a key finds no such characters where they are above the greatest one of a collation."""
+    return lambda random: value(random).replace("\U0001f600", "")
 
 
 def ascii_words(random):
@@ -114,7 +123,10 @@ def random_type(random):
         blob = sql.endswith("TEXT")
         if blob and value is words and sql == "TEXT":
             value = long_text
-        return Type(f"{sql} CHARACTER SET {collation.split('_')[0]} COLLATE {collation}", value, blob=blob, text=True)
+        like = value is ascii_words or collation in GREATEST_IS_LAST or random.random() < 0.7
+        if like and value is not ascii_words and collation not in GREATEST_IS_LAST:
+            value = below_supplementary(value)
+        return Type(f"{sql} CHARACTER SET {collation.split('_')[0]} COLLATE {collation}", value, blob=blob, text=True, like=like)
     if kind < 16:
         sql = random.choice([f"BINARY({min(length, 40)})", f"VARBINARY({length})", "BLOB", "MEDIUMBLOB"])
         return Type(sql, lambda random: hexadecimal(random, min(length, 12)), blob=sql.endswith("BLOB"))
