@@ -3,7 +3,7 @@
 use crate::access::Pages;
 use crate::data::{
     ColumnType, KeyError, Row, SchemaError, TableSchema, Value, decode_key, decode_key_into,
-    decode_row_into, encode_key, encode_row, key_bytes,
+    decode_row_into, encode_key, encode_row, encode_sought, key_bytes,
 };
 use crate::ids::{PageId, SegmentId};
 use crate::overflow::{Overflow, OverflowError};
@@ -182,7 +182,8 @@ impl Table {
         Ok(())
     }
 
-    /// The bytes of the first few columns of a key, given as values.
+    /// The bytes of the first few columns of a key to search for, given as values. No
+    /// row has one that is longer than keys may be.
     pub(crate) fn key_prefix(
         &self,
         of: &str,
@@ -211,7 +212,7 @@ impl Table {
             }
         }
         let mut key = Vec::with_capacity(KEY_BYTES_EXPECTED);
-        encode_key(values, &mut key).map_err(|source| SchemaError::Key {
+        encode_sought(values, &mut key).map_err(|source| SchemaError::Key {
             key: of.to_owned(),
             source,
         })?;

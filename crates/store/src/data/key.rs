@@ -53,14 +53,22 @@ pub fn encode_key<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), KeyError> {
     let begin = out.len();
-    for value in values {
-        encode_value(value, out)?;
-    }
+    encode_sought(values, out)?;
     let bytes = out.len() - begin;
     if bytes > KEY_BYTES_MAX {
         return Err(KeyError::TooLong { bytes });
     }
     Ok(())
+}
+
+/// The same for a key to search for, which may be longer than that of any row.
+pub(crate) fn encode_sought<'a>(
+    values: impl IntoIterator<Item = &'a Value>,
+    out: &mut Vec<u8>,
+) -> Result<(), KeyError> {
+    values
+        .into_iter()
+        .try_for_each(|value| encode_value(value, out))
 }
 
 fn encode_value(value: &Value, out: &mut Vec<u8>) -> Result<(), KeyError> {

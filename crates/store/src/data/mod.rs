@@ -6,7 +6,7 @@ mod schema;
 mod value;
 
 pub use key::{KEY_BYTES_MAX, KeyError, decode_key, encode_key, prefix_end};
-pub(crate) use key::{decode_key_into, key_bytes};
+pub(crate) use key::{decode_key_into, encode_sought, key_bytes};
 pub(crate) use row::decode_row_into;
 pub use row::{Row, RowError, decode_row, encode_row};
 pub use schema::{Column, Index, SchemaError, TableSchema};

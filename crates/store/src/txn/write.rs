@@ -96,6 +96,9 @@ impl<B: Backing> Transaction<'_, B> {
         self.check_open()?;
         let table = self.table(table)?;
         let key = table.primary_key(key)?;
+        if key.len() > Tree::key_bytes_max(&self.system.backing) {
+            return Ok(false);
+        }
         self.change_one(&table, &key, Change::Delete, None)
     }
 
