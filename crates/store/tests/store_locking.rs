@@ -192,6 +192,75 @@ fn locked_rows_are_waited_for_skipped_or_refused() {
     assert_eq!(ids(refused.unwrap()).len(), 6);
 }
 
+/// Whoever goes by an index has copied a part of it. A row that another one moves within the
+/// range comes all the same, once: ahead of the cursor, behind it, or where it was.
+#[test]
+fn a_row_that_moves_in_an_index_is_not_missed_by_who_locks_it() {
+    let arena = arena();
+    let disk = SimulatedDisk::builder().build().unwrap();
+    let store = Store::create(DIRECTORY, &options(&disk, &arena)).unwrap();
+    let places = TableSchema::new("places")
+        .column("id", ColumnType::Integer)
+        .column("round", ColumnType::Integer)
+        .column("place", ColumnType::Integer)
+        .primary_key(["round", "id"])
+        .index("by_place", ["round", "place"]);
+    store.create_table(&places).unwrap();
+    let mut round = 0;
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+        for (direction, id) in [(Direction::Forward, 3), (Direction::Backward, 2)] {
+            for (place, is_while) in (1..60).flat_map(|place| [(place, true), (place, false)]) {
+                round += 1;
+                // Of this round: what others left in the index is not in the way.
+                let row = |id: i64, place: i64| [id, round, place].map(Value::from).to_vec();
+                let mut filling = store.begin();
+                for id in 0..6 {
+                    filling.insert("places", row(id, 10 * id)).unwrap();
+                }
+                filling.commit().unwrap();
+                let moves = || {
+                    let mut other = store.begin();
+                    assert!(other.update("places", row(id, place)).unwrap());
+                    other.commit().unwrap();
+                };
+                if !is_while {
+                    moves();
+                }
+                let mut locking = begin(&store, isolation);
+                let ends = [5, 45].map(|place| [round.into(), place.into()]);
+                let bounds = (Bound::Included(&ends[0][..]), Bound::Included(&ends[1][..]));
+                let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
+                let mut rows = locking
+                    .lock_range_by("places", "by_place", bounds, direction, mode, when)
+                    .unwrap();
+                let mut found = vec![rows.next().unwrap().unwrap()];
+                if is_while {
+                    moves();
+                }
+                found.extend(rows.map(Result::unwrap));
+                let mut wanted: Vec<(i64, i64)> = [1, 2, 3, 4]
+                    .map(|one| (if one == id { place } else { 10 * one }, one))
+                    .into_iter()
+                    .filter(|(place, _)| (5..=45).contains(place))
+                    .collect();
+                wanted.sort_unstable();
+                if direction == Direction::Backward {
+                    wanted.reverse();
+                }
+                let mut wanted: Vec<Row> = wanted.iter().map(|it| row(it.1, it.0)).collect();
+                // One that moves meanwhile may come out of its order.
+                if is_while {
+                    let id = |row: &Row| format!("{:?}", row[0]);
+                    wanted.sort_by_key(id);
+                    found.sort_by_key(id);
+                }
+                let what = format!("{isolation:?}, {direction:?}, to {place}, {is_while}");
+                assert_eq!(found, wanted, "{what}");
+            }
+        }
+    }
+}
+
 #[test]
 fn readers_share_a_lock_and_writers_do_not() {
     let arena = arena();

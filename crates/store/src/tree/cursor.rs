@@ -6,7 +6,7 @@ use crate::access::Pages;
 use crate::attempt::Loads;
 use crate::ids::PageId;
 use crate::page::slotted::{Slotted, record_parts};
-use std::ops::{Bound, Range};
+use std::ops::{Bound, Range, RangeBounds};
 
 /// Which way a range is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,9 +145,8 @@ impl Cursor {
     /// Tells who watches that it has to wait.
     pub(crate) fn waits_for(&self, page: PageId, watch: &mut impl Watch) {
         watch.waits_for(page, || {
-            let lower = self.lower.as_ref().map(Vec::as_slice);
-            let upper = self.upper.as_ref().map(Vec::as_slice);
-            self.tree.leaves(lower, upper, self.direction)
+            self.tree
+                .leaves(as_slice(&self.lower), as_slice(&self.upper), self.direction)
         });
     }
 
@@ -170,10 +169,27 @@ impl Cursor {
         }
     }
 
+    /// Whether a record that is in the tree now is one of those that are still to come: not if it
+    /// is behind the cursor, nor if it came into the leaf after that was copied.
+    pub(crate) fn will_come_to(&self, key: &[u8]) -> bool {
+        if self.leaf.is_none() || !self.last && is_within(self.range(), key) {
+            return true;
+        }
+        let key_of = |span: &Range<usize>| self.copy.get(span.clone()).map(|it| record_parts(it).0);
+        let left = &self.spans[self.left.clone()];
+        left.binary_search_by(|span| key_of(span).cmp(&Some(key)))
+            .is_ok()
+    }
+
     /// Whether all that was copied of a leaf has been taken: the next record, if
     /// there is one, is in another.
     pub(crate) fn is_through_leaf(&self) -> bool {
         self.left.is_empty()
+    }
+
+    /// The range, less the leaves that it is through with.
+    pub(crate) fn range(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (as_slice(&self.lower), as_slice(&self.upper))
     }
 
     /// The leaf that the last record was copied from.
@@ -212,6 +228,15 @@ impl Cursor {
             Direction::Backward => begins_after(&self.fences.lower, &self.lower, &mut self.upper),
         };
     }
+}
+
+/// Whether a key is in a range.
+pub(crate) fn is_within(range: (Bound<&[u8]>, Bound<&[u8]>), key: &[u8]) -> bool {
+    RangeBounds::<[u8]>::contains(&range, key)
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
 }
 
 /// Copies some records of a page and notes where in the copy they are.

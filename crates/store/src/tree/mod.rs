@@ -38,6 +38,7 @@ pub use bulk::Loaded;
 pub(crate) use bulk::TreeLoader;
 pub use check::{CheckReport, Finding, TreeFault};
 pub(crate) use cursor::Watch;
+pub(crate) use cursor::is_within;
 pub use cursor::{Cursor, Direction, Record};
 pub use modify::{Decision, Modified, ModifyError, Reserve};
 pub(crate) use modify::{LatchedLeaf, Stop};

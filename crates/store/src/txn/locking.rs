@@ -5,7 +5,7 @@
 //! others between them.
 
 use super::locks::{LockError, LockMode};
-use super::range::set_bytes;
+use super::range::{as_slice, set_bytes};
 use super::{Error, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
@@ -13,7 +13,7 @@ use crate::page_store::PageStore;
 use crate::policy::Role;
 use crate::stream::{BEGIN_EXTENTS, LeafAhead, in_range};
 use crate::table::Table;
-use crate::tree::{Cursor, Direction};
+use crate::tree::{Cursor, Direction, is_within};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub(super) struct LockedWalk<'s, B: Backing> {
     /// Position of the index whose entries it goes by; `None`: the rows themselves.
     pub(super) index: Option<usize>,
     cursor: Cursor,
+    /// The range of an index in which an entry is, wherever it has moved.
+    range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
     /// Reads the rows ahead where it goes by them.
     ahead: Option<LeafAhead<'s, B>>,
     mode: LockMode,
@@ -122,7 +124,9 @@ impl<'s, B: Backing> Transaction<'s, B> {
         Ok(LockedWalk::new(table, None, cursor, Some(ahead), how))
     }
 
-    /// The same in the order of a secondary index, and with bounds of its columns.
+    /// The same in the order of a secondary index, and with bounds of its columns. A row
+    /// that another transaction moves within the bounds meanwhile comes once, maybe out of
+    /// order.
     ///
     /// # Errors
     /// As [`range_by`](Self::range_by).
@@ -212,9 +216,15 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
         ahead: Option<LeafAhead<'s, B>>,
         (mode, when): (LockMode, WhenLocked),
     ) -> LockedWalk<'s, B> {
+        let (lower, upper) = cursor.range();
+        let range = match index {
+            Some(_) => (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec)),
+            None => (Bound::Unbounded, Bound::Unbounded),
+        };
         LockedWalk {
             table,
             index,
+            range,
             cursor,
             ahead,
             mode,
@@ -252,18 +262,30 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
                 Some(index) => self.table.split_entry(&self.table.indexes[index], entry)?,
             };
             let (columns, key) = self.last.split_at(key_at);
+            let locks = transaction.locks();
             if !transaction.lock_and_read(&self.table, key, (self.mode, self.when), row)? {
                 continue;
             }
             if let Some(index) = self.index {
-                // The entry may be of another version.
                 let index = &self.table.indexes[index];
-                if self.table.index_key(index, row)? != columns {
+                let newest = self.table.index_key(index, row)?;
+                let was_locked = transaction.locks() == locks;
+                if newest != columns && (was_locked || !self.has_missed(newest, key)) {
                     continue;
                 }
             }
             return Ok(true);
         }
+    }
+
+    /// Whether a row that was not locked before is in the range by an entry that does not come:
+    /// another transaction has changed it after the cursor was there. A row that was locked
+    /// has come by its own entry, or the transaction has changed it itself.
+    fn has_missed(&self, columns: Vec<u8>, key: &[u8]) -> bool {
+        let mut entry = columns;
+        entry.extend_from_slice(key);
+        let range = (as_slice(&self.range.0), as_slice(&self.range.1));
+        is_within(range, &entry) && !self.cursor.will_come_to(&entry)
     }
 
     /// Puts the next row into the place of another one. Returns whether there is one;

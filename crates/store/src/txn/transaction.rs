@@ -318,6 +318,11 @@ impl<'s, B: Backing> Transaction<'s, B> {
         self.lock_as(index, key, LockMode::Exclusive, self.patience)
     }
 
+    /// How many keys it has locked.
+    pub(super) fn locks(&self) -> usize {
+        self.writer.as_ref().map_or(0, |writer| writer.locks.len())
+    }
+
     /// The same, in a mode and for as long.
     pub(super) fn lock_as(
         &mut self,
