@@ -25,8 +25,11 @@ struct Entry {
     /// Rules that match the path. Stored before `what`.
     rules: AtomicU64,
     what: AtomicU64,
-    /// Where the latest read has ended.
+    /// Where the latest read has ended, how much was read in order up to there, and up to where
+    /// was read ahead, or 0.
     next_offset: AtomicU64,
+    in_order: AtomicU64,
+    ahead_end: AtomicU64,
     /// What was written and is not being written back yet: from where to where.
     gathered: [AtomicU64; 2],
     /// All that was written and was not written back lies between: the complement of where that
@@ -39,6 +42,8 @@ static ENTRIES: [Entry; DESCRIPTORS_MAX] = [const {
         rules: AtomicU64::new(0),
         what: AtomicU64::new(0),
         next_offset: AtomicU64::new(0),
+        in_order: AtomicU64::new(0),
+        ahead_end: AtomicU64::new(0),
         gathered: [const { AtomicU64::new(0) }; 2],
         unsynced: [const { AtomicU64::new(0) }; 2],
     }
@@ -106,13 +111,38 @@ pub fn behind(memory: &Memory, descriptor: i32) -> Behind {
     })
 }
 
-/// Notes a read. Whether it begins where the one before has ended.
-pub fn continues(descriptor: i32, offset: u64, length: usize) -> bool {
-    let entry = usize::try_from(descriptor)
+/// Notes a read. How much was read in order up to where it begins: 0 if the one before has ended
+/// elsewhere.
+pub fn in_order(descriptor: i32, offset: u64, length: usize) -> u64 {
+    let Some(entry) = entry(descriptor) else {
+        return 0;
+    };
+    let length = length as u64;
+    let end = offset.saturating_add(length);
+    if entry.next_offset.swap(end, Ordering::Relaxed) == offset {
+        entry.in_order.fetch_add(length, Ordering::Relaxed)
+    } else {
+        entry.in_order.store(length, Ordering::Relaxed);
+        0
+    }
+}
+
+/// Up to where was read ahead, or 0.
+pub fn ahead_end(descriptor: i32) -> u64 {
+    entry(descriptor).map_or(0, |entry| entry.ahead_end.load(Ordering::Relaxed))
+}
+
+/// Something was read ahead, or (0) no more is.
+pub fn set_ahead_end(descriptor: i32, end: u64) {
+    if let Some(entry) = entry(descriptor) {
+        entry.ahead_end.store(end, Ordering::Relaxed);
+    }
+}
+
+fn entry(descriptor: i32) -> Option<&'static Entry> {
+    usize::try_from(descriptor)
         .ok()
-        .and_then(|index| ENTRIES.get(index));
-    let end = offset.saturating_add(length as u64);
-    entry.is_some_and(|entry| entry.next_offset.swap(end, Ordering::Relaxed) == offset)
+        .and_then(|index| ENTRIES.get(index))
 }
 
 /// Notes a write. What is to be written back now, from where and how much: what was gathered, if
@@ -203,8 +233,10 @@ fn look(memory: &Memory, descriptor: i32, entry: &Entry) -> Option<u64> {
                 for end in entry.gathered.iter().chain(&entry.unsynced) {
                     end.store(0, Ordering::Relaxed);
                 }
+                entry.next_offset.store(u64::MAX, Ordering::Relaxed);
+                entry.ahead_end.store(0, Ordering::Relaxed);
                 let (direct, durable) = file::flags(descriptor);
-                let ahead = !direct && memory.rules.sinks(rules);
+                let ahead = !direct && memory.rules.sinks_buffered(rules);
                 if ahead {
                     // Otherwise a read that the page cache serves would begin others,
                     // which nobody could schedule.
@@ -276,6 +308,19 @@ fn answer(memory: &Memory, entry: &DeviceEntry) -> Option<DeviceState> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_in_order_are_counted_from_where_they_began() {
+        // A number that no open file has here.
+        let descriptor = DESCRIPTORS_MAX as i32 - 3;
+        let before = |offset, length| in_order(descriptor, offset, length);
+        assert_eq!(before(4096, 100), 0);
+        assert_eq!(before(4196, 100), 100);
+        assert_eq!(before(4296, 50), 200);
+        assert_eq!(before(0, 10), 0, "elsewhere");
+        assert_eq!(before(10, 10), 10);
+        assert_eq!(in_order(-1, 0, 1), 0);
+    }
 
     #[test]
     fn what_was_written_is_gathered_until_something_else_is() {

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use iolane_protocol::Memory;
+use iolane_protocol::{DeviceEntry, Memory, URGENT_RECENT_NS};
 
 use crate::sys::environment;
 
@@ -33,6 +33,9 @@ struct State {
     requests: Cell<u32>,
     rules: Cell<u64>,
     submits: Cell<bool>,
+    /// When it last waited for a disk itself, and when another thread was seen to.
+    own_urgent_ns: Cell<u64>,
+    others_urgent_ns: Cell<u64>,
 }
 
 thread_local! {
@@ -45,6 +48,8 @@ thread_local! {
             requests: Cell::new(0),
             rules: Cell::new(0),
             submits: Cell::new(false),
+            own_urgent_ns: Cell::new(0),
+            others_urgent_ns: Cell::new(0),
         }
     };
 }
@@ -81,6 +86,24 @@ pub fn submits() -> bool {
 /// Whether the thread has read so much that it goes on reading.
 pub fn reads_on(now_ns: u64) -> bool {
     sunk_level(0, now_ns) > 0
+}
+
+/// A request of the thread's own that it waited for, by when it came.
+pub fn has_waited(asked_ns: u64) {
+    STATE.with(|state| state.own_urgent_ns.set(asked_ns));
+}
+
+/// Whether no other thread waited for the disk a moment ago, as far as this one has seen. Where both
+/// did, the disk remembers the later one.
+pub fn is_alone(device: &DeviceEntry, now_ns: u64) -> bool {
+    STATE.with(|state| {
+        let last_ns = device.last_urgent_ns();
+        if last_ns != state.own_urgent_ns.get() {
+            state.others_urgent_ns.set(last_ns);
+        }
+        let others_ns = state.others_urgent_ns.get();
+        others_ns == 0 || now_ns >= others_ns + URGENT_RECENT_NS
+    })
 }
 
 /// A read from the device has ended.
@@ -132,6 +155,24 @@ pub fn set_hint(taken: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The device's stamp is set as processes set it.
+    #[test]
+    fn own_requests_do_not_count_as_others() {
+        let device = DeviceEntry::free();
+        let now_ns = 1 << 30;
+        assert!(is_alone(&device, now_ns));
+        device.admits(1, now_ns);
+        has_waited(now_ns);
+        assert!(is_alone(&device, now_ns + 1));
+        device.admits(0, now_ns + 2);
+        assert!(!is_alone(&device, now_ns + 3));
+        device.admits(1, now_ns + 4);
+        has_waited(now_ns + 4);
+        assert!(!is_alone(&device, now_ns + 5), "a moment ago");
+        device.admits(4, now_ns + 6);
+        assert!(is_alone(&device, now_ns + 3 + URGENT_RECENT_NS));
+    }
 
     #[test]
     fn a_scan_sinks_and_the_next_query_rises() {

@@ -2,8 +2,8 @@
 
 use iolane_protocol::sys::{clock, futex};
 use iolane_protocol::{
-    Asked, CELLS_PER_CLIENT, Call, Cell, CellState, DEVICES_MAX, DeviceEntry, KIND_READ, KIND_SYNC,
-    Operation, RuleTable, STOPPED_NS, UNRULED, cell_of,
+    Asked, CELLS_PER_CLIENT, Call, Cell, CellState, DEVICES_MAX, DeviceEntry, GATE_URGENT,
+    KIND_READ, KIND_SYNC, Operation, RuleTable, STOPPED_NS, UNRULED, cell_of,
 };
 
 use crate::asynchronous;
@@ -294,6 +294,9 @@ impl Ticket {
         let is_attentive = self.device().is_attentive();
         if asked.kind == KIND_READ && !asked.asynchronous {
             thread::has_read(asked.length, now_ns);
+        }
+        if u32::from(asked.level) < GATE_URGENT && !asked.asynchronous {
+            thread::has_waited(asked.asked_ns);
         }
         if cell.state() != Some(CellState::Landed) {
             cell.set_end(now_ns, result);

@@ -11,7 +11,7 @@ pub const GATE_ALL: u32 = 5;
 
 /// While a lower level may start unasked, so long after somebody waited for a
 /// request it asks all the same.
-const URGENT_RECENT_NS: u64 = 200_000_000;
+pub const URGENT_RECENT_NS: u64 = 200_000_000;
 
 /// The lowest level: scans, backups.
 const LEVEL_BACKGROUND: u8 = 4;
@@ -49,6 +49,19 @@ pub struct DeviceEntry {
 }
 
 impl DeviceEntry {
+    /// As memory that is zero has it.
+    pub const fn free() -> DeviceEntry {
+        DeviceEntry {
+            number: AtomicU64::new(0),
+            state: AtomicU32::new(0),
+            leader: AtomicU32::new(0),
+            gate: AtomicU32::new(0),
+            attentive: AtomicU32::new(0),
+            last_urgent_ns: AtomicU64::new(0),
+            last_background_ns: AtomicU64::new(0),
+        }
+    }
+
     /// The device number, if the entry is taken.
     pub fn number(&self) -> Option<u64> {
         self.number.load(Ordering::Acquire).checked_sub(1)
@@ -121,6 +134,11 @@ impl DeviceEntry {
         last_ns != 0 && now_ns < last_ns.saturating_add(URGENT_RECENT_NS)
     }
 
+    /// When somebody last waited for a request, or 0.
+    pub fn last_urgent_ns(&self) -> u64 {
+        self.last_urgent_ns.load(Ordering::Relaxed)
+    }
+
     /// Whether a scan or a backup goes on.
     pub fn background_lately(&self, now_ns: u64) -> bool {
         let last_ns = self.last_background_ns.load(Ordering::Relaxed);
@@ -132,21 +150,9 @@ impl DeviceEntry {
 mod tests {
     use super::*;
 
-    fn entry() -> DeviceEntry {
-        DeviceEntry {
-            number: AtomicU64::new(0),
-            state: AtomicU32::new(0),
-            leader: AtomicU32::new(0),
-            gate: AtomicU32::new(0),
-            attentive: AtomicU32::new(0),
-            last_urgent_ns: AtomicU64::new(0),
-            last_background_ns: AtomicU64::new(0),
-        }
-    }
-
     #[test]
     fn the_gate_lets_urgent_levels_through_and_keeps_others_after_them() {
-        let entry = entry();
+        let entry = DeviceEntry::free();
         assert!(!entry.admits(0, 1));
         entry.set_gate(GATE_ALL, false);
         assert!(!entry.admits(4, 2), "a log write was there a moment ago");
@@ -160,7 +166,7 @@ mod tests {
 
     #[test]
     fn one_process_takes_an_entry() {
-        let entry = entry();
+        let entry = DeviceEntry::free();
         assert!(entry.take(0));
         assert!(!entry.take(8));
         assert_eq!(entry.number(), Some(0));

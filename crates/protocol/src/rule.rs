@@ -182,9 +182,14 @@ impl RuleTable {
             .all(|rule| rule.threads == Patterns::ANY)
     }
 
-    /// Whether threads that read much sink by one of the rules in `mask`.
-    pub fn sinks(&self, mask: u64) -> bool {
-        self.mask(|rule| rule.sinks) & mask != 0
+    /// Whether threads that read much through the page cache sink by one of the rules in `mask`.
+    pub fn sinks_buffered(&self, mask: u64) -> bool {
+        let read = Operation {
+            kind: KIND_READ,
+            asynchronous: false,
+            buffered: true,
+        };
+        self.mask(|rule| rule.sinks) & mask & self.by_operation[read.index()] != 0
     }
 
     /// The first rule in `mask` that matches the operation, and its number.
@@ -321,6 +326,35 @@ mod tests {
         assert_eq!(level(write, 4097), 4);
         assert_eq!(level(read, 1), 4);
         assert_eq!(table.find(0, read, 1), None);
+    }
+
+    /// A rule for other reads does not end the kernel's read-ahead.
+    #[test]
+    fn only_rules_for_buffered_reads_make_a_file_one_of_scans() {
+        let sinking = |kind, asynchronous, buffered| {
+            let operation = Operation {
+                kind,
+                asynchronous,
+                buffered,
+            };
+            RuleEntry {
+                sinks: true,
+                ..rule("*", 1 << operation.index(), 1)
+            }
+        };
+        let others = [
+            sinking(KIND_READ, false, false),
+            sinking(KIND_READ, true, true),
+            sinking(KIND_WRITE, false, true),
+        ];
+        assert!(!table(&others).sinks_buffered(u64::MAX));
+        let table = table(&[sinking(KIND_READ, false, true)]);
+        assert!(table.sinks_buffered(1));
+        assert!(!table.sinks_buffered(2), "another rule's");
+    }
+
+    #[test]
+    fn every_operation_has_a_number() {
         assert_eq!(Operation::all().map(Operation::index).max(), Some(11));
     }
 }

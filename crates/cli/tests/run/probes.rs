@@ -266,6 +266,14 @@ mod buffered {
         resynced 100
     }
 
+    /// Where nobody else waits, what small reads in order need comes in few requests, soon.
+    #[test]
+    fn scans_in_small_reads_take_few_requests() {
+        // Twice 4 MB in reads of 8 KiB, and syncs.
+        let count = compare("probe_buffered", "scan");
+        assert!(count <= 30, "{count}");
+    }
+
     /// On kernels that do not say what the page cache has and what changed in it.
     mod on_an_older_kernel {
         use super::*;

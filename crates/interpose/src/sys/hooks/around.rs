@@ -7,20 +7,17 @@ use iolane_protocol::sys::clock;
 use iolane_protocol::{KIND_READ, KIND_SYNC, KIND_WRITE};
 use libc::ssize_t;
 
-use super::pacing;
 pub use super::pieces::read_in_pieces;
+use super::{pacing, scan};
 use crate::ahead;
 use crate::client;
 use crate::descriptor::{self, Known};
-use crate::sys::{file, pages, residency, stack};
+use crate::sys::{file, pages, stack};
 use crate::thread;
 use crate::ticket::{self, Request};
 use crate::unfinished;
 use iolane_protocol::Call;
 
-/// What a scan reads at once: as much as volumes with a limit of requests take as one, and
-/// little enough that whoever comes meanwhile does not wait for long.
-const AHEAD_BYTES: usize = 256 << 10;
 const CANCEL_DISABLE: c_int = 1;
 /// No state of cancelling: nothing has changed it yet.
 const UNKNOWN: c_int = -1;
@@ -52,32 +49,7 @@ pub fn read(
     if known.direct {
         return scheduled(call, &known, &request, do_it);
     }
-    let continues = descriptor::continues(descriptor, request.offset, length);
-    if residency::is_cached(descriptor, request.offset, length) {
-        return do_it();
-    }
-    let is_scan = known.ahead && continues && thread::reads_on(clock::now_ns());
-    if !is_scan || length >= AHEAD_BYTES {
-        return scheduled(call, &known, &request, do_it);
-    }
-    // A scan reads on: one request for what it needs next.
-    let request = Request {
-        length: AHEAD_BYTES,
-        ..request
-    };
-    let mut result = 0;
-    scheduled(call, &known, &request, || {
-        file::read_ahead(descriptor, request.offset, AHEAD_BYTES);
-        result = do_it();
-        if result <= 0 {
-            return result;
-        }
-        // So much the device has read.
-        let size = file::stat(descriptor).map_or(0, |stat| stat.size);
-        let left = size.saturating_sub(request.offset);
-        result.max(left.min(AHEAD_BYTES as u64) as ssize_t)
-    });
-    result
+    scan::read(call, descriptor, &known, &request, do_it)
 }
 
 /// A read that may be one of a page that was read ahead.

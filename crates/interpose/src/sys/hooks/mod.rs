@@ -15,6 +15,7 @@ mod pacing;
 mod pieces;
 mod process;
 mod read;
+mod scan;
 mod sync;
 mod uring;
 mod write;

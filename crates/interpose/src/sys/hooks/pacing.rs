@@ -119,7 +119,7 @@ pub fn write_back_all(call: Call, descriptor: c_int, known: &Known) -> Option<is
 }
 
 /// The entry whose gate counts.
-fn leader(client: Client, known: &Known) -> &'static DeviceEntry {
+pub fn leader(client: Client, known: &Known) -> &'static DeviceEntry {
     let devices = &client.memory.devices;
     &devices[devices[usize::from(known.device) % DEVICES_MAX].leader() % DEVICES_MAX]
 }

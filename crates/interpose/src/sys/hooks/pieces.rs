@@ -4,14 +4,16 @@
 
 use std::ffi::{c_int, c_void};
 
+use iolane_protocol::Call;
 use iolane_protocol::sys::clock;
-use iolane_protocol::{Call, DEVICES_MAX};
 use libc::ssize_t;
 
 use super::around;
+use super::pacing::leader;
 use crate::client;
 use crate::descriptor::{self, Known};
 use crate::sys::real;
+use crate::thread;
 
 /// What is written back at once, too.
 const PIECE_BYTES: usize = 256 << 10;
@@ -66,16 +68,12 @@ pub unsafe fn read_in_pieces(
     done as ssize_t
 }
 
-/// Whether others waited for the disk a moment ago, and the kernel takes pieces if it takes the whole.
+/// Whether other threads waited for the disk a moment ago, and the kernel takes pieces if it takes the whole.
 fn is_in_the_way(descriptor: c_int, length: usize) -> bool {
     let Some(client) = client::current() else {
         return false;
     };
     let takes_pieces = |known: &Known| !known.direct || length.is_multiple_of(DIRECT_BYTES);
     let known = descriptor::find(client.memory, descriptor).filter(takes_pieces);
-    known.is_some_and(|known| {
-        let devices = &client.memory.devices;
-        let device = &devices[usize::from(known.device) % DEVICES_MAX];
-        devices[device.leader() % DEVICES_MAX].urgent_lately(clock::now_ns())
-    })
+    known.is_some_and(|known| !thread::is_alone(leader(client, &known), clock::now_ns()))
 }
