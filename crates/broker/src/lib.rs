@@ -44,7 +44,7 @@ pub use broker::Broker;
 pub use course::Sample;
 pub use error::BrokerError;
 pub use identity::disk_of;
-pub use profile::{PROFILES, Profile, profile_of};
+pub use profile::{GENERIC, PROFILES, Profile, profile_of};
 pub use report::{
     BesideReport, CallCount, CommitReport, DiskReport, LevelReport, ReadAheadReport, Report,
     RingsReport, RoleReport, SpanReport,

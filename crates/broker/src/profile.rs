@@ -11,7 +11,7 @@ pub struct Profile {
 }
 
 /// All of them.
-pub const PROFILES: [Profile; 5] = [
+pub const PROFILES: [Profile; 6] = [
     Profile {
         name: "mariadb",
         programs: &["mariadbd", "mariadbd-safe", "mariadb-backup"],
@@ -38,7 +38,15 @@ pub const PROFILES: [Profile; 5] = [
         programs: &["sqlite3"],
         text: include_str!("../profiles/sqlite.toml"),
     },
+    GENERIC,
 ];
+
+/// For all other programs: by what a request is, whatever file it is for.
+pub const GENERIC: Profile = Profile {
+    name: "generic",
+    programs: &[],
+    text: include_str!("../profiles/generic.toml"),
+};
 
 /// The profile for a command: the first word of which a program's name is the last
 /// part of the path, so that wrappers (`taskset`, `sudo -u mysql`) do not matter.
@@ -53,6 +61,8 @@ pub fn profile_of<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<&'stat
 
 #[cfg(test)]
 mod tests {
+    use iolane_protocol::Operation;
+
     use super::*;
     use crate::Rules;
 
@@ -61,6 +71,22 @@ mod tests {
         for profile in &PROFILES {
             if let Err(error) = Rules::parse(profile.text) {
                 panic!("{}: {error}", profile.name);
+            }
+        }
+    }
+
+    /// All sizes of all operations have a role: the report says what a program did.
+    #[test]
+    fn the_generic_profile_leaves_nothing_out() {
+        let rules = Rules::parse(GENERIC.text).unwrap();
+        for operation in Operation::all() {
+            for length in [0, 1, 65_536, 65_537, u32::MAX] {
+                let bit = 1 << operation.index();
+                let matches = rules.entries.iter().any(|rule| {
+                    rule.operations & bit != 0
+                        && (rule.length_min..=rule.length_max).contains(&length)
+                });
+                assert!(matches, "{operation:?} {length}");
             }
         }
     }

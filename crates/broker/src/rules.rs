@@ -162,11 +162,6 @@ impl Rules {
         Some((role, Level::from_index(usize::from(entry.level))?))
     }
 
-    /// Whether no request has a level of its own.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// With read-ahead in the order of InnoDB's indexes, in so much memory of each process.
     #[must_use]
     pub fn reading_ahead(mut self, bytes: u64) -> Rules {

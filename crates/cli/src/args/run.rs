@@ -38,7 +38,8 @@ const USAGE: &str = "iolane run [OPTIONS] -- COMMAND [ARGUMENT]...
 #[derive(Clone, Debug, Args)]
 #[command(override_usage = USAGE)]
 pub struct RunArgs {
-    /// Rules that ship with iolane, by the database's name; auto goes by the command
+    /// Rules that ship with iolane, by the database's name; auto goes by the command, and takes
+    /// generic, which names no files, where that is not known
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub profile: String,
     /// How: through a preloaded library (user), by the kernel's I/O priorities (kernel), or

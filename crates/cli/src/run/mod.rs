@@ -9,8 +9,9 @@ mod report;
 mod unit;
 
 use std::fs;
+use std::path::Path;
 
-use iolane_broker::{Broker, PROFILES, Rules, profile_of};
+use iolane_broker::{Broker, GENERIC, PROFILES, Profile, Rules, profile_of};
 
 use crate::args::run::{Mode, RunArgs};
 use crate::error::Failure;
@@ -39,22 +40,38 @@ pub fn run(arguments: RunArgs, session: &Session) -> Result<String, Failure> {
         rules = rules.reading_ahead(bytes);
     }
     let program = program::find(&arguments.command[0])?;
-    if rules.is_empty() {
-        eprintln!(
-            "warning: no rules for {}: all its requests have level normal; --profile and --rules give it some",
-            arguments.command[0].to_string_lossy()
-        );
-    }
     if arguments.mode == Mode::Kernel {
         return in_kernel(&arguments, &rules, session);
     }
     match program::obstacle(&program)? {
-        None => preloaded(&arguments, &rules, session),
+        None => {
+            warn_of_guesses(&arguments, &program);
+            preloaded(&arguments, &rules, session)
+        }
         Some(obstacle) if arguments.mode == Mode::User => Err(obstacle),
         Some(obstacle) => {
             eprintln!("warning: {obstacle}; the mode is kernel");
             in_kernel(&arguments, &rules, session)
         }
+    }
+}
+
+/// What is less than the user may expect, and goes on all the same.
+fn warn_of_guesses(arguments: &RunArgs, program: &Path) {
+    let name = arguments.command[0].to_string_lossy();
+    if program::is_go(program) {
+        eprintln!(
+            "warning: {name} is written in Go and makes its system calls by itself: only what it calls in C, and \
+             programs that it starts, are scheduled (--check lists the calls)"
+        );
+    } else if arguments.rules.is_none()
+        && arguments.profile == "auto"
+        && recognised(arguments).is_none()
+    {
+        eprintln!(
+            "warning: no rules for {name}: its requests have levels by their kind and size alone (--profile generic); \
+             --rules gives it its own"
+        );
     }
 }
 
@@ -143,21 +160,23 @@ fn rules(arguments: &RunArgs) -> Result<Rules, Failure> {
 
 fn profile(arguments: &RunArgs) -> Result<Rules, Failure> {
     let found = if arguments.profile == "auto" {
-        let words = arguments.command.iter().filter_map(|word| word.to_str());
-        profile_of(words)
+        recognised(arguments).unwrap_or(&GENERIC)
     } else {
         let known = PROFILES.iter().find(|one| one.name == arguments.profile);
-        if known.is_none() {
+        known.ok_or_else(|| {
             let names: Vec<&str> = PROFILES.iter().map(|one| one.name).collect();
-            return Err(Failure::setup(
+            Failure::setup(
                 format!("there is no profile '{}'", arguments.profile),
                 format!("Use auto, or one of: {}.", names.join(", ")),
-            ));
-        }
-        known
+            )
+        })?
     };
-    let text = found.map_or("", |profile| profile.text);
-    Rules::parse(text).map_err(|error| Failure::Internal {
+    Rules::parse(found.text).map_err(|error| Failure::Internal {
         message: format!("the profile: {error}"),
     })
+}
+
+/// That of a program whose name is known.
+fn recognised(arguments: &RunArgs) -> Option<&'static Profile> {
+    profile_of(arguments.command.iter().filter_map(|word| word.to_str()))
 }

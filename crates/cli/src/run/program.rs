@@ -17,6 +17,7 @@ const HEADER_BYTES_MAX: u64 = 64 << 10;
 const SCRIPTS_MAX: usize = 4;
 /// Of the ELF specification.
 const PT_INTERP: u32 = 3;
+const PT_NOTE: u32 = 4;
 const INSTEAD: &str = "Use --mode kernel, which needs no library (docs/run.md), or a dynamically \
 linked build that runs without file capabilities.";
 
@@ -69,6 +70,15 @@ pub fn obstacle(path: &Path) -> Result<Option<Failure>, Failure> {
         }
     }
     Ok(None)
+}
+
+/// Whether it is a program that Go's linker made: these make system calls by instructions of
+/// their own, also where they are linked to the C library.
+pub fn is_go(path: &Path) -> bool {
+    let mut header = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(HEADER_BYTES_MAX).read_to_end(&mut header));
+    read.is_ok() && has_go_note(&header)
 }
 
 /// What a file is for the library.
@@ -147,24 +157,64 @@ fn executable(header: &[u8]) -> Executable {
     if !is_of_this_machine(header) {
         return Executable::Foreign;
     }
-    let table = |at: usize| {
-        let bytes = header.get(at..at + 8)?;
-        usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
-    };
-    let (offset, size, count) = (table(32), half(header, 54), half(header, 56));
-    let (Some(offset), Some(size), Some(count)) = (offset, size, count) else {
+    let Some(mut segments) = segments(header) else {
         return Executable::Foreign;
     };
-    let mut kinds = (0..usize::from(count)).map_while(|index| {
-        let at = offset.checked_add(index * usize::from(size))?;
-        let bytes = header.get(at..at.checked_add(4)?)?;
-        Some(u32::from_le_bytes(bytes.try_into().ok()?))
-    });
-    if kinds.any(|kind| kind == PT_INTERP) {
+    if segments.any(|segment| word(segment, 0) == Some(PT_INTERP)) {
         Executable::Dynamic
     } else {
         Executable::Static
     }
+}
+
+/// Entries of an ELF file's table of segments, as far as they are there.
+fn segments(header: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
+    let (offset, size, count) = (long(header, 32)?, half(header, 54)?, half(header, 56)?);
+    let (offset, size) = (usize::try_from(offset).ok()?, usize::from(size));
+    Some((0..usize::from(count)).map_while(move |index| {
+        let at = offset.checked_add(index * size)?;
+        header.get(at..at.checked_add(size)?)
+    }))
+}
+
+/// Whether a note has the owner "Go": its linker names the build there.
+fn has_go_note(header: &[u8]) -> bool {
+    let of_note = |segment| {
+        let is_note = word(segment, 0) == Some(PT_NOTE);
+        let at = usize::try_from(long(segment, 8).filter(|_| is_note)?).ok()?;
+        let length = usize::try_from(long(segment, 32)?).ok()?;
+        header.get(at..at.checked_add(length)?)
+    };
+    let Some(mut segments) = segments(header).filter(|_| is_of_this_machine(header)) else {
+        return false;
+    };
+    segments.any(|segment| {
+        let mut notes = of_note(segment).unwrap_or_default();
+        // A name's length, a description's, a type; both texts begin at multiples of four.
+        while let (Some(name), Some(text)) = (word(notes, 0), word(notes, 4)) {
+            let padded = |length: u32| (length as usize).next_multiple_of(4);
+            if notes
+                .get(12..)
+                .is_some_and(|rest| name == 4 && rest.starts_with(b"Go\0\0"))
+            {
+                return true;
+            }
+            notes = notes
+                .get(12 + padded(name) + padded(text)..)
+                .unwrap_or_default();
+        }
+        false
+    })
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at + 4)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
@@ -187,6 +237,38 @@ mod tests {
         assert_eq!(refused("/etc"), "'/etc' cannot be executed");
         assert_eq!(refused("/no/such"), "there is no program '/no/such'");
         assert!(find(&OsString::from("no-such-program-here")).is_err());
+    }
+
+    /// A shell whose program headers were changed to one with the note of Go's linker.
+    #[test]
+    fn programs_in_go_are_told() {
+        let shell = find(OsStr::new("sh")).unwrap();
+        assert!(!is_go(&shell));
+        let mut header = vec![0u8; 64 + 56 + 4];
+        header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        header[18] = if cfg!(target_arch = "aarch64") {
+            183
+        } else {
+            62
+        };
+        header[32] = 64;
+        header[54] = 56;
+        header[56] = 1;
+        header[64] = PT_NOTE as u8;
+        let notes = b"\x05\0\0\0\x03\0\0\0\x01\0\0\0GNU-\0\0\0\0abc\0\x04\0\0\0\x08\0\0\0\x04\0\0\0Go\0\0some id\0";
+        let at = header.len();
+        header[64 + 8] = at as u8;
+        header[64 + 32] = notes.len() as u8;
+        header.extend_from_slice(notes);
+        assert!(has_go_note(&header));
+        header[at + notes.len() - 12] = b'X';
+        assert!(!has_go_note(&header), "another's note");
+        header[64 + 8] = 255;
+        assert!(!has_go_note(&header), "it lies elsewhere");
+        // A length that is none ends the search.
+        header[64 + 8] = at as u8;
+        header[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(!has_go_note(&header));
     }
 
     #[test]

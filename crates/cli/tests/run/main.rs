@@ -4,6 +4,7 @@ mod ahead;
 mod container;
 mod embedded;
 mod failing;
+mod generic;
 mod kernel;
 mod place;
 mod probes;

@@ -67,18 +67,6 @@ fn an_option_that_does_not_exist_is_refused() {
     assert_eq!(output.stdout, b"--chekc -n\n");
 }
 
-/// All of a program's requests would be of one level.
-#[test]
-fn a_program_without_rules_is_told() {
-    let told = |arguments: &[&str]| {
-        let output = run(arguments);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        String::from_utf8_lossy(&output.stderr).contains("no rules for true")
-    };
-    assert!(told(&["--", "true"]));
-    assert!(!told(&["--profile", "sqlite", "--", "true"]));
-}
-
 /// Without read-ahead it would have no effect.
 #[test]
 fn memory_for_read_ahead_needs_read_ahead() {
