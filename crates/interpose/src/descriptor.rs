@@ -13,6 +13,8 @@ pub const DESCRIPTORS_MAX: usize = 65_536;
 /// How long a process waits, once per device, for the broker to say whether it is one.
 const ANSWER_NS_MAX: u64 = 200_000_000;
 
+const PAGE_BYTES: u64 = 4096;
+
 const VALID: u64 = 1;
 const SCHEDULED: u64 = 1 << 1;
 const DIRECT: u64 = 1 << 2;
@@ -112,14 +114,18 @@ pub fn behind(memory: &Memory, descriptor: i32) -> Behind {
 }
 
 /// Notes a read. How much was read in order up to where it begins: 0 if the one before has ended
-/// elsewhere.
+/// elsewhere. In order is, as for the kernel, what begins in the page where that ended or the next one:
+/// records need not be whole pages.
 pub fn in_order(descriptor: i32, offset: u64, length: usize) -> u64 {
     let Some(entry) = entry(descriptor) else {
         return 0;
     };
     let length = length as u64;
     let end = offset.saturating_add(length);
-    if entry.next_offset.swap(end, Ordering::Relaxed) == offset {
+    let last = entry.next_offset.swap(end, Ordering::Relaxed);
+    // Nothing was read from a file where that is 0, or more than a file can have.
+    let last_page = last.wrapping_sub(1) / PAGE_BYTES;
+    if (offset / PAGE_BYTES).wrapping_sub(last_page) <= 1 {
         entry.in_order.fetch_add(length, Ordering::Relaxed)
     } else {
         entry.in_order.store(length, Ordering::Relaxed);
@@ -319,6 +325,9 @@ mod tests {
         assert_eq!(before(4296, 50), 200);
         assert_eq!(before(0, 10), 0, "elsewhere");
         assert_eq!(before(10, 10), 10);
+        assert_eq!(before(8000, 1000), 20, "in the next page");
+        assert_eq!(before(16_384, 10), 0, "a page was passed over");
+        assert_eq!(before(8192, 10), 0, "backwards");
         assert_eq!(in_order(-1, 0, 1), 0);
     }
 
