@@ -5,6 +5,7 @@ mod check;
 mod damage;
 mod histories;
 mod lag;
+mod long_keys;
 mod many;
 mod model;
 mod only_keys;
