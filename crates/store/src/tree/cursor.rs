@@ -169,16 +169,24 @@ impl Cursor {
         }
     }
 
-    /// Whether a record that is in the tree now is one of those that are still to come: not if it
-    /// is behind the cursor, nor if it came into the leaf after that was copied.
-    pub(crate) fn will_come_to(&self, key: &[u8]) -> bool {
-        if self.leaf.is_none() || !self.last && is_within(self.range(), key) {
-            return true;
+    /// Whether it is through with a key, where it has come to another.
+    pub(crate) fn has_passed(&self, key: &[u8], came_to: &[u8]) -> bool {
+        match self.direction {
+            Direction::Forward => key < came_to,
+            Direction::Backward => key > came_to,
         }
-        let key_of = |span: &Range<usize>| self.copy.get(span.clone()).map(|it| record_parts(it).0);
-        let left = &self.spans[self.left.clone()];
-        left.binary_search_by(|span| key_of(span).cmp(&Some(key)))
-            .is_ok()
+    }
+
+    /// Goes on behind a key as the tree is now: what has come into the leaf since that was copied
+    /// comes, too.
+    pub(crate) fn go_on_from(&mut self, key: &[u8]) {
+        let bound = match self.direction {
+            Direction::Forward => &mut self.lower,
+            Direction::Backward => &mut self.upper,
+        };
+        set_key(bound, key, Bound::Excluded);
+        self.left = 0..0;
+        self.last = false;
     }
 
     /// Whether all that was copied of a leaf has been taken: the next record, if

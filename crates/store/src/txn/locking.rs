@@ -125,8 +125,8 @@ impl<'s, B: Backing> Transaction<'s, B> {
     }
 
     /// The same in the order of a secondary index, and with bounds of its columns. A row
-    /// that another transaction moves within the bounds meanwhile comes once, maybe out of
-    /// order.
+    /// that another transaction moves within the bounds meanwhile comes once, out of order if
+    /// it has moved back.
     ///
     /// # Errors
     /// As [`range_by`](Self::range_by).
@@ -270,7 +270,7 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
                 let index = &self.table.indexes[index];
                 let newest = self.table.index_key(index, row)?;
                 let was_locked = transaction.locks() == locks;
-                if newest != columns && (was_locked || !self.has_missed(newest, key)) {
+                if newest != columns && (was_locked || !self.has_missed(newest, key_at)) {
                     continue;
                 }
             }
@@ -278,14 +278,21 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
         }
     }
 
-    /// Whether a row that was not locked before is in the range by an entry that does not come:
-    /// another transaction has changed it after the cursor was there. A row that was locked
-    /// has come by its own entry, or the transaction has changed it itself.
-    fn has_missed(&self, columns: Vec<u8>, key: &[u8]) -> bool {
+    /// Whether a row that was not locked before has to come now, though its true entry is another:
+    /// that is in the range, and has come behind the cursor, as another transaction has
+    /// changed the row since that was there. One before the cursor comes in its place. (A row
+    /// that was locked has come, or the transaction has changed it itself.)
+    fn has_missed(&mut self, columns: Vec<u8>, key_at: usize) -> bool {
         let mut entry = columns;
-        entry.extend_from_slice(key);
-        let range = (as_slice(&self.range.0), as_slice(&self.range.1));
-        is_within(range, &entry) && !self.cursor.will_come_to(&entry)
+        entry.extend_from_slice(&self.last[key_at..]);
+        if !is_within((as_slice(&self.range.0), as_slice(&self.range.1)), &entry) {
+            return false;
+        }
+        let has_passed = self.cursor.has_passed(&entry, &self.last);
+        if !has_passed {
+            self.cursor.go_on_from(&self.last);
+        }
+        has_passed
     }
 
     /// Puts the next row into the place of another one. Returns whether there is one;
