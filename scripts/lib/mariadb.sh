@@ -1,6 +1,8 @@
 # One MariaDB server for a measurement, over a Unix socket, $socket. Sourced, beside common.sh.
 
 server=
+# A server that starts removes what others have in its folder for temporary tables.
+export TMPDIR=$folder
 
 # answers_at SOCKET: where the server is that the functions below are about.
 answers_at() {

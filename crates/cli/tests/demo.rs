@@ -149,8 +149,14 @@ fn an_installed_server_is_shown_first_and_leaves_nothing() {
         return;
     }
     let directory = disk();
+    // Of another server, which may be running.
+    let temporary = disk();
+    let anothers = temporary.path().join("#sql-temptable-1-2-3.MAI");
+    fs::write(&anothers, "").unwrap();
     let line = "demo --size 4M --runtime 300ms --warm-up 50ms --output-format json";
-    let text = successful(iolane(directory.path(), line).output().unwrap());
+    let mut demo = iolane(directory.path(), line);
+    let text = successful(demo.env("TMPDIR", temporary.path()).output().unwrap());
+    assert!(anothers.exists());
     let document: Value = serde_json::from_str(&text).unwrap();
     let server = &document["server"];
     assert!(server["server"].as_str().unwrap().starts_with("MariaDB "));

@@ -158,6 +158,7 @@ impl MariaDb {
             .args(["--skip-test-db", "--innodb-log-file-size=16M"])
             .args(server.user())
             .arg(format!("--datadir={}", server.path("data").display()))
+            .arg(server.temporary())
             .output()
             .unwrap();
         assert!(installed.status.success(), "{installed:?}");
@@ -166,6 +167,11 @@ impl MariaDb {
 
     fn path(&self, name: &str) -> PathBuf {
         self.place.path().join(name)
+    }
+
+    /// A server that starts removes what others have in its folder for temporary tables.
+    fn temporary(&self) -> String {
+        format!("--tmpdir={}", self.place.path().display())
     }
 
     /// Root's server has to be told that it may be.
@@ -188,6 +194,7 @@ impl MariaDb {
             ])
             .args(self.user())
             .arg(format!("--datadir={}", self.path("data").display()))
+            .arg(self.temporary())
             .arg(format!("--socket={}", self.path("socket").display()))
             .arg(format!("--pid-file={}", self.path("pid").display()))
             .args(&self.options)

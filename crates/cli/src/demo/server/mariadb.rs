@@ -60,6 +60,14 @@ fn data(folder: &Path) -> OsString {
     word
 }
 
+/// Where its temporary tables are. A server that starts removes those of others that it finds
+/// there, and in `/tmp` they may be a running server's.
+fn temporary(folder: &Path) -> OsString {
+    let mut word = OsString::from("--tmpdir=");
+    word.push(folder);
+    word
+}
+
 /// In a container everybody is root, and the server wants to be told that this is meant.
 fn as_root() -> Option<&'static str> {
     is_root().then_some("--user=root")
@@ -75,6 +83,7 @@ impl Database for MariaDb {
         command
             .arg("--no-defaults")
             .arg(data(folder))
+            .arg(temporary(folder))
             .args([
                 "--auth-root-authentication-method=normal",
                 "--skip-test-db",
@@ -93,6 +102,7 @@ impl Database for MariaDb {
     fn server(&self, folder: &Path, place: &Path) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![self.server.clone().into(), "--no-defaults".into()];
         words.push(data(folder));
+        words.push(temporary(folder));
         words.push("--socket".into());
         words.push(socket(place).into());
         words.extend(
