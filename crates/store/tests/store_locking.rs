@@ -29,10 +29,15 @@ fn row(id: i64, count: i64) -> Row {
     vec![id.into(), (id % 2).into(), count.into()]
 }
 
-fn filled(arena: &Arena) -> Store {
+fn with_table(arena: &Arena, schema: &TableSchema) -> Store {
     let disk = SimulatedDisk::builder().build().unwrap();
     let store = Store::create(DIRECTORY, &options(&disk, arena)).unwrap();
-    store.create_table(&schema()).unwrap();
+    store.create_table(schema).unwrap();
+    store
+}
+
+fn filled(arena: &Arena) -> Store {
+    let store = with_table(arena, &schema());
     let mut transaction = store.begin();
     for id in 0..6 {
         transaction.insert("t", row(id, 0)).unwrap();
@@ -197,15 +202,13 @@ fn locked_rows_are_waited_for_skipped_or_refused() {
 #[test]
 fn a_row_that_moves_in_an_index_is_not_missed_by_who_locks_it() {
     let arena = arena();
-    let disk = SimulatedDisk::builder().build().unwrap();
-    let store = Store::create(DIRECTORY, &options(&disk, &arena)).unwrap();
     let places = TableSchema::new("places")
         .column("id", ColumnType::Integer)
         .column("round", ColumnType::Integer)
         .column("place", ColumnType::Integer)
         .primary_key(["round", "id"])
         .index("by_place", ["round", "place"]);
-    store.create_table(&places).unwrap();
+    let store = with_table(&arena, &places);
     let mut round = 0;
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
         for (direction, id) in [(Direction::Forward, 3), (Direction::Backward, 2)] {
@@ -331,15 +334,13 @@ fn ranges_by_bytes_are_those_of_a_set() {
     println!("IOLANE_TEST_SEED={seed}");
     let mut random = Random(seed);
     let arena = arena();
-    let disk = SimulatedDisk::builder().build().unwrap();
-    let store = Store::create(DIRECTORY, &options(&disk, &arena)).unwrap();
     let schema = TableSchema::new("t")
         .column("key", ColumnType::Blob)
         .column("other", ColumnType::Blob)
         .column("number", ColumnType::Integer)
         .primary_key(["key"])
         .index("by_other", ["number", "other"]);
-    store.create_table(&schema).unwrap();
+    let store = with_table(&arena, &schema);
     // Few different bytes, those that are encoded in another way among them.
     let mut bytes = |length: u64| -> Vec<u8> {
         let letters = [0, 1, 2, 0x7f, 0xfe, 0xff];

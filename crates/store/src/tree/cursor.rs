@@ -243,7 +243,8 @@ pub(crate) fn is_within(range: (Bound<&[u8]>, Bound<&[u8]>), key: &[u8]) -> bool
     RangeBounds::<[u8]>::contains(&range, key)
 }
 
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+/// A bound of a key that somebody else has.
+pub(crate) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 

@@ -5,7 +5,7 @@
 //! others between them.
 
 use super::locks::{LockError, LockMode};
-use super::range::{as_slice, set_bytes};
+use super::range::set_bytes;
 use super::{Error, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
@@ -13,7 +13,7 @@ use crate::page_store::PageStore;
 use crate::policy::Role;
 use crate::stream::{BEGIN_EXTENTS, LeafAhead, in_range};
 use crate::table::Table;
-use crate::tree::{Cursor, Direction, is_within};
+use crate::tree::{Cursor, Direction, as_slice, is_within};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
@@ -270,7 +270,8 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
                 let index = &self.table.indexes[index];
                 let newest = self.table.index_key(index, row)?;
                 let was_locked = transaction.locks() == locks;
-                if newest != columns && (was_locked || !self.has_missed(newest, key_at)) {
+                // A row that was locked has come, or the transaction has changed it itself.
+                if newest != columns && (was_locked || !self.comes_now(newest, key_at)) {
                     continue;
                 }
             }
@@ -278,11 +279,10 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
         }
     }
 
-    /// Whether a row that was not locked before has to come now, though its true entry is another:
-    /// that is in the range, and has come behind the cursor, as another transaction has
-    /// changed the row since that was there. One before the cursor comes in its place. (A row
-    /// that was locked has come, or the transaction has changed it itself.)
-    fn has_missed(&mut self, columns: Vec<u8>, key_at: usize) -> bool {
+    /// Whether a row comes where its entry is of an earlier version, as another transaction has
+    /// changed it: if its true entry is in the range, and behind the cursor. To one that
+    /// is before it the cursor comes, though it has come into a leaf that was copied.
+    fn comes_now(&mut self, columns: Vec<u8>, key_at: usize) -> bool {
         let mut entry = columns;
         entry.extend_from_slice(&self.last[key_at..]);
         if !is_within((as_slice(&self.range.0), as_slice(&self.range.1)), &entry) {

@@ -1,6 +1,6 @@
 //! The rows of many ranges, read together.
 
-use super::range::{as_slice, encode_bounds};
+use super::range::encode_bounds;
 use super::{Error, Transaction};
 use crate::access::Pages;
 use crate::backing::Backing;
@@ -9,7 +9,7 @@ use crate::ids::PageId;
 use crate::policy::Role;
 use crate::stream::{KeysAhead, in_range};
 use crate::table::Table;
-use crate::tree::{Cursor, Direction, Leaves, Tree, Watch};
+use crate::tree::{Cursor, Direction, Leaves, Tree, Watch, as_slice};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::page_store::PageStore;
 use crate::policy::Role;
 use crate::stream::{BEGIN_EXTENTS, Entry, EntryRows, LeafAhead, in_range};
 use crate::table::Table;
-use crate::tree::{Cursor, Direction};
+use crate::tree::{Cursor, Direction, as_slice};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -281,10 +281,6 @@ fn above_text(text: &str) -> Option<String> {
 pub(super) fn set_bytes(bytes: &mut Vec<u8>, others: &[u8]) {
     bytes.clear();
     bytes.extend_from_slice(others);
-}
-
-pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(Vec::as_slice)
 }
 
 /// Where a range of encoded keys begins or ends.

@@ -13,7 +13,7 @@ use crate::backing::Backing;
 use crate::data::Value;
 use crate::system::System;
 use crate::table::{SecondaryIndex, Table};
-use crate::tree::{Direction, Tree};
+use crate::tree::{Direction, Tree, as_slice};
 use parking_lot::{Mutex, MutexGuard};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
@@ -177,7 +177,7 @@ impl<B: Backing> System<B> {
         let above = above(columns);
         let mut cursor = index.tree.cursor(
             Bound::Included(columns),
-            above.as_ref().map(Vec::as_slice),
+            as_slice(&above),
             Direction::Forward,
         );
         while let Some((entry, _)) = cursor.next(&self.backing)? {
