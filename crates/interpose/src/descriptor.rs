@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use iolane_protocol::{DeviceEntry, DeviceState, Memory};
 
 use crate::sys::file::{self, Stat};
+use crate::sys::residency::PAGE_BYTES;
 use iolane_protocol::sys::{clock, futex};
 
 /// Descriptors beyond go unscheduled.
 pub const DESCRIPTORS_MAX: usize = 65_536;
 /// How long a process waits, once per device, for the broker to say whether it is one.
 const ANSWER_NS_MAX: u64 = 200_000_000;
-
-const PAGE_BYTES: u64 = 4096;
 
 const VALID: u64 = 1;
 const SCHEDULED: u64 = 1 << 1;

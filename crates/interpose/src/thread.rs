@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use iolane_protocol::{DeviceEntry, Memory, URGENT_RECENT_NS};
+use iolane_protocol::{DeviceEntry, Memory, is_urgent_lately};
 
 use crate::sys::environment;
 
@@ -101,8 +101,7 @@ pub fn is_alone(device: &DeviceEntry, now_ns: u64) -> bool {
         if last_ns != state.own_urgent_ns.get() {
             state.others_urgent_ns.set(last_ns);
         }
-        let others_ns = state.others_urgent_ns.get();
-        others_ns == 0 || now_ns >= others_ns + URGENT_RECENT_NS
+        !is_urgent_lately(state.others_urgent_ns.get(), now_ns)
     })
 }
 
@@ -154,6 +153,8 @@ pub fn set_hint(taken: u32) {
 
 #[cfg(test)]
 mod tests {
+    use iolane_protocol::URGENT_RECENT_NS;
+
     use super::*;
 
     /// The device's stamp is set as processes set it.

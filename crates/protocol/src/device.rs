@@ -48,6 +48,11 @@ pub struct DeviceEntry {
     last_background_ns: AtomicU64,
 }
 
+/// Whether somebody waited for a request a moment ago, with when that was last; 0: never.
+pub fn is_urgent_lately(last_ns: u64, now_ns: u64) -> bool {
+    last_ns != 0 && now_ns < last_ns.saturating_add(URGENT_RECENT_NS)
+}
+
 impl DeviceEntry {
     /// As memory that is zero has it.
     pub const fn free() -> DeviceEntry {
@@ -125,13 +130,7 @@ impl DeviceEntry {
         if u32::from(level) >= self.gate() {
             return false;
         }
-        u32::from(level) < GATE_URGENT || !self.urgent_lately(now_ns)
-    }
-
-    /// Whether somebody waited for a request a moment ago.
-    pub fn urgent_lately(&self, now_ns: u64) -> bool {
-        let last_ns = self.last_urgent_ns.load(Ordering::Relaxed);
-        last_ns != 0 && now_ns < last_ns.saturating_add(URGENT_RECENT_NS)
+        u32::from(level) < GATE_URGENT || !is_urgent_lately(self.last_urgent_ns(), now_ns)
     }
 
     /// When somebody last waited for a request, or 0.

@@ -11,7 +11,7 @@ pub mod page;
 pub mod pages;
 pub mod reading;
 mod real;
-mod residency;
+pub mod residency;
 pub mod stack;
 pub mod uring;
 pub mod watch;

@@ -12,7 +12,7 @@ const SYS_CACHESTAT: i64 = 451;
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 /// A page of the smallest size: on machines with larger ones, a range counts as one
 /// that is not all there, and is scheduled.
-const PAGE_BYTES: u64 = 4096;
+pub const PAGE_BYTES: u64 = 4096;
 /// What changed is looked for in so many bytes at once: the kernel looks at each page that it
 /// has of them.
 const LOOK_BYTES: u64 = 1 << 20;

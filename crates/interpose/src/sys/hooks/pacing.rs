@@ -16,7 +16,8 @@ use crate::sys::{file, residency};
 use crate::thread;
 use crate::ticket::{self, Request};
 
-/// What is written back at once: with more, whoever comes meanwhile waits longer.
+/// What goes to the disk as one: as much as volumes with a limit of requests take as one, and little
+/// enough that whoever comes meanwhile does not wait for long.
 pub const PIECE_BYTES: u64 = 256 << 10;
 
 /// The process asks for write-back by itself, with `sync_file_range`, and knows better what

@@ -9,14 +9,13 @@ use iolane_protocol::sys::clock;
 use libc::ssize_t;
 
 use super::around;
-use super::pacing::leader;
+use super::pacing::{self, leader};
 use crate::client;
 use crate::descriptor::{self, Known};
 use crate::sys::real;
 use crate::thread;
 
-/// What is written back at once, too.
-const PIECE_BYTES: usize = 256 << 10;
+const PIECE_BYTES: usize = pacing::PIECE_BYTES as usize;
 /// What a read past the page cache is a multiple of where the kernel takes it; one that is not is
 /// refused as a whole.
 const DIRECT_BYTES: usize = 4096;

@@ -10,21 +10,18 @@ use iolane_protocol::sys::clock;
 use libc::ssize_t;
 
 use super::around::scheduled;
-use super::pacing::leader;
+use super::pacing::{PIECE_BYTES, leader};
 use crate::client;
 use crate::descriptor::{self, Known};
-use crate::sys::{file, residency};
+use crate::sys::file;
+use crate::sys::residency::{self, PAGE_BYTES};
 use crate::thread;
 use crate::ticket::Request;
 
-/// What is read at once: as much as volumes with a limit of requests take as one, and little
-/// enough that whoever comes meanwhile does not wait for long.
-pub const PIECE_BYTES: usize = 256 << 10;
 /// What is read ahead while nobody else waits: on a volume 1 ms away, more than 1 GB/s.
 const AHEAD_BYTES_MAX: u64 = 2 << 20;
 /// As little as the kernel begins with.
 const AHEAD_BYTES_MIN: u64 = 64 << 10;
-const PAGE_BYTES: usize = 4096;
 
 /// A read through the page cache.
 pub fn read(
@@ -72,10 +69,9 @@ fn at_once(length: usize, before: u64) -> usize {
     let more = if thread::reads_on(clock::now_ns()) {
         PIECE_BYTES
     } else {
-        let before = usize::try_from(before).unwrap_or(PIECE_BYTES);
         before.min(PIECE_BYTES).next_multiple_of(PAGE_BYTES)
     };
-    length.max(more)
+    length.max(more as usize)
 }
 
 /// A read that the page cache serves: what was read ahead has come nearer.
@@ -105,8 +101,8 @@ fn follow(descriptor: c_int, known: &Known, request: &Request, before: u64) {
 fn begin(descriptor: c_int, start: u64, before: u64) {
     let window = window(before);
     // Some kernels take no more at once.
-    for at in (0..window).step_by(PIECE_BYTES) {
-        let length = (window - at).min(PIECE_BYTES as u64);
+    for at in (0..window).step_by(PIECE_BYTES as usize) {
+        let length = (window - at).min(PIECE_BYTES);
         file::read_ahead(descriptor, start + at, length as usize);
     }
     descriptor::set_ahead_end(descriptor, start + window);
