@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -75,10 +75,16 @@ pub fn obstacle(path: &Path) -> Result<Option<Failure>, Failure> {
 /// Whether it is a program that Go's linker made: these make system calls by instructions of
 /// their own, also where they are linked to the C library.
 pub fn is_go(path: &Path) -> bool {
+    header(path).is_ok_and(|header| has_go_note(&header))
+}
+
+/// The first bytes of a file.
+fn header(path: &Path) -> io::Result<Vec<u8>> {
     let mut header = Vec::new();
-    let read =
-        File::open(path).and_then(|file| file.take(HEADER_BYTES_MAX).read_to_end(&mut header));
-    read.is_ok() && has_go_note(&header)
+    File::open(path)?
+        .take(HEADER_BYTES_MAX)
+        .read_to_end(&mut header)?;
+    Ok(header)
 }
 
 /// What a file is for the library.
@@ -98,10 +104,7 @@ fn look(path: &Path) -> Result<Seen, Failure> {
         let remedy = "iolane run has to see whether its library can enter the program.";
         Failure::setup(format!("cannot read {}: {error}", path.display()), remedy)
     };
-    let mut header = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(HEADER_BYTES_MAX).read_to_end(&mut header))
-        .map_err(unreadable)?;
+    let header = header(path).map_err(unreadable)?;
     if let Some(script) = header.strip_prefix(b"#!") {
         let line = script.split(|&byte| byte == b'\n').next().unwrap_or(script);
         let word = line

@@ -10,17 +10,18 @@ use crate::servers::has;
 /// `iolane run` with these options and a shell's line, and where its report is.
 fn run(directory: &Path, options: &[&str], line: &str) -> (Output, serde_json::Value) {
     let to = directory.join("report.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_iolane"))
-        .arg("run")
-        .args(options)
-        .arg("--report")
-        .arg(&to)
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));
+    command.arg("run").args(options).arg("--report").arg(&to);
+    command
         .args(["--", "sh", "-c", line])
-        .current_dir(directory)
-        .output()
-        .unwrap();
+        .current_dir(directory);
+    (successful(&mut command), report(&to))
+}
+
+fn successful(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    (output, report(&to))
+    output
 }
 
 /// Role, operation and level of all that was done, each once.
@@ -111,12 +112,8 @@ fn rules_of_the_user_come_before() {
 }
 
 fn said(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_iolane"))
-        .arg("run")
-        .args(arguments)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iolane"));
+    let output = successful(command.arg("run").args(arguments));
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

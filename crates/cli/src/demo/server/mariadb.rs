@@ -54,18 +54,20 @@ fn socket(place: &Path) -> PathBuf {
     place.join("socket")
 }
 
-fn data(folder: &Path) -> OsString {
-    let mut word = OsString::from("--datadir=");
-    word.push(folder.join("data"));
+fn option(name: &str, path: &Path) -> OsString {
+    let mut word = OsString::from(name);
+    word.push(path);
     word
+}
+
+fn data(folder: &Path) -> OsString {
+    option("--datadir=", &folder.join("data"))
 }
 
 /// Where its temporary tables are. A server that starts removes those of others that it finds
 /// there, and in `/tmp` they may be a running server's.
 fn temporary(folder: &Path) -> OsString {
-    let mut word = OsString::from("--tmpdir=");
-    word.push(folder);
-    word
+    option("--tmpdir=", folder)
 }
 
 /// In a container everybody is root, and the server wants to be told that this is meant.
