@@ -46,6 +46,17 @@ fn the_document_has_the_figures_and_a_load_can_be_run_again() {
         .collect();
     assert_eq!(policies[..3], ["lanes", "noop", "window 1"]);
     assert_eq!(policies[10], "window 256");
+    let changing: Vec<&Value> = loads
+        .iter()
+        .filter(|one| !one["reaction"].is_null())
+        .collect();
+    assert!(!changing.is_empty());
+    for load in changing {
+        let runs = load["runs"].as_array().unwrap();
+        assert_eq!(runs[0]["reaction"], load["reaction"]);
+        let reacts = |run: &Value| run["reaction"]["ratio"].as_f64().unwrap() > 0.0;
+        assert!(runs.iter().all(reacts), "{load}");
+    }
 
     let again = self::document(&format!(
         "--models {} --load-seed {}",

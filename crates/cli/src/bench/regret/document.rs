@@ -17,6 +17,7 @@ pub struct RunDocument {
     pub lower_work: f64,
     pub lower_operations: u64,
     pub lower_bytes: u64,
+    pub reaction: Option<ReactionDocument>,
     /// Of several repetitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<SpreadDocument>,
@@ -46,6 +47,9 @@ impl RunDocument {
             lower_work: middle(&work),
             lower_operations: middle(&of(|one| one.lower_operations as f64)) as u64,
             lower_bytes: middle(&of(|one| one.lower_bytes as f64)) as u64,
+            reaction: ReactionDocument::median(
+                outcomes.iter().filter_map(|one| one.reaction.as_ref()),
+            ),
             spread: (outcomes.len() > 1).then(|| SpreadDocument {
                 foreground_p99_ns: ends(&p99_ns).map(|ns| ns as u64),
                 lower_work: ends(&work),
@@ -78,7 +82,7 @@ fn ends(sorted: &[f64]) -> [f64; 2] {
     [sorted[0], sorted[sorted.len() - 1]]
 }
 
-/// After a change of the load, under `lanes`; of several repetitions the medians.
+/// After a change of the load; of several repetitions the medians.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReactionDocument {
     pub p99_ns: u64,
@@ -175,6 +179,7 @@ pub struct LoadResult {
     /// Only beyond the curve.
     pub lower_work_of_window_1: Option<f64>,
     pub worse_than_noop: bool,
+    /// Under `lanes`.
     pub reaction: Option<ReactionDocument>,
     pub measured_again: Option<AgainDocument>,
     pub runs: Vec<RunDocument>,
@@ -187,7 +192,6 @@ impl LoadResult {
         load: &Load,
         course: &Course,
         runs: Vec<RunDocument>,
-        reaction: Option<ReactionDocument>,
         measured_again: Option<AgainDocument>,
     ) -> Self {
         let others: Vec<Compared> = runs[1..].iter().map(RunDocument::compared).collect();
@@ -204,7 +208,7 @@ impl LoadResult {
             throughput_best: regret.throughput_best,
             lower_work_of_window_1: regret.of_window_1,
             worse_than_noop: regret.worse_than_noop,
-            reaction,
+            reaction: runs[0].reaction.clone(),
             measured_again,
             runs,
         }

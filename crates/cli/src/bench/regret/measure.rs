@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use iolane_disk::regret::{Course, Load, RegretError, Subject, hindsight, run_all};
 
-use super::document::{LoadResult, ReactionDocument, RegretOutcome, RunDocument};
+use super::document::{LoadResult, RegretOutcome, RunDocument};
 use super::{RegretOptions, real};
 use crate::error::Failure;
 use crate::figures::rig::Rig;
@@ -55,7 +55,6 @@ fn simulate(subject: &Subject, seed: u64, in_hindsight: bool) -> Result<LoadResu
         outcomes[0] = hindsight(&load, &course, subject, &outcomes[1..])?;
     }
     let runs = outcomes.chunks(1).map(RunDocument::median).collect();
-    let reaction = ReactionDocument::median(outcomes[0].reaction.iter());
     let name = &subject.name;
-    Ok(LoadResult::new(name, &load, &course, runs, reaction, None))
+    Ok(LoadResult::new(name, &load, &course, runs, None))
 }

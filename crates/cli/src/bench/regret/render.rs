@@ -262,6 +262,7 @@ fn every_run(outcome: &RegretOutcome) -> Table {
             "lower work",
             "lower operations",
             "lower bytes",
+            "reaction",
             "p99 from",
             "to",
             "work from",
@@ -273,6 +274,7 @@ fn every_run(outcome: &RegretOutcome) -> Table {
             let spread = |of: fn(&SpreadDocument) -> String| {
                 run.spread.as_ref().map_or_else(String::new, of)
             };
+            let reaction = run.reaction.as_ref();
             table.row([
                 load.model.clone(),
                 load.load_seed.to_string(),
@@ -282,6 +284,7 @@ fn every_run(outcome: &RegretOutcome) -> Table {
                 format!("{:.4}", run.lower_work),
                 run.lower_operations.to_string(),
                 run.lower_bytes.to_string(),
+                reaction.map_or_else(String::new, |one| format!("{:.2}", one.ratio)),
                 spread(|all| units::time(all.foreground_p99_ns[0] as f64)),
                 spread(|all| units::time(all.foreground_p99_ns[1] as f64)),
                 spread(|all| format!("{:.4}", all.lower_work[0])),
@@ -312,7 +315,7 @@ mod tests {
             .iter()
             .map(|all| RunDocument::median(all))
             .collect();
-        let of = |again| LoadResult::new("/disk", &load, &course, runs.clone(), None, again);
+        let of = |again| LoadResult::new("/disk", &load, &course, runs.clone(), again);
         let outcome = |again| RegretOutcome {
             summary: Summary::of([of(again)].iter()).unwrap(),
             models: Vec::new(),

@@ -17,7 +17,7 @@ mod waiting;
 use iolane_disk::regret::{Contender, Facts, Load, Outcome};
 
 use super::RegretOptions;
-use super::document::{AgainDocument, LoadResult, ReactionDocument, RunDocument};
+use super::document::{AgainDocument, LoadResult, RunDocument};
 use crate::error::Failure;
 use crate::session::Session;
 use crate::target::Target;
@@ -71,8 +71,6 @@ fn measure_load(
             outcomes[index].push(rig.run(&name, &course, contender)?);
         }
     }
-    let reaction = outcomes[0].iter().filter_map(|one| one.reaction.as_ref());
-    let reaction = ReactionDocument::median(reaction);
     let runs = outcomes
         .iter()
         .map(|all| RunDocument::median(all))
@@ -82,7 +80,6 @@ fn measure_load(
         load,
         &course,
         runs,
-        reaction,
         AgainDocument::of(&outcomes),
     ))
 }
