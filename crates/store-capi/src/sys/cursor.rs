@@ -8,7 +8,7 @@ use super::store::iolane_store;
 use super::transaction::{iolane_transaction, lock};
 use crate::failure::{Failure, done, guarded};
 use std::ffi::c_char;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 use store::data::Value;
 use store::{Cursor, Direction, ManyRows, Store};
@@ -69,25 +69,85 @@ type Bounds = (Bound<Vec<Value>>, Bound<Vec<Value>>);
 /// # Safety
 /// The values of the bounds are there.
 unsafe fn bounds(range: &iolane_range) -> Result<Bounds, Failure> {
-    let bound = |kind: i32, start, count| {
-        Ok(match kind {
-            0 => Bound::Unbounded,
-            // SAFETY: the caller's promise.
-            1 => Bound::Included(unsafe { values(start, count) }?),
-            // SAFETY: the caller's promise.
-            2 => Bound::Excluded(unsafe { values(start, count) }?),
-            other => return Err(Failure::argument(format!("there is no bound {other}"))),
-        })
-    };
+    // SAFETY: the caller's promise.
+    let get = |start, count| move || unsafe { values(start, count) };
     Ok((
-        bound(range.lower_bound, range.lower, range.lower_count)?,
-        bound(range.upper_bound, range.upper, range.upper_count)?,
+        bound(range.lower_bound, get(range.lower, range.lower_count))?,
+        bound(range.upper_bound, get(range.upper, range.upper_count))?,
     ))
+}
+
+/// A bound of enum iolane_bound; `get` gets its values, if it has some.
+fn bound<T>(kind: i32, get: impl FnOnce() -> Result<T, Failure>) -> Result<Bound<T>, Failure> {
+    match kind {
+        0 => Ok(Bound::Unbounded),
+        1 => get().map(Bound::Included),
+        2 => get().map(Bound::Excluded),
+        other => Err(Failure::argument(format!("there is no bound {other}"))),
+    }
 }
 
 fn as_slices((lower, upper): &Bounds) -> (Bound<&[Value]>, Bound<&[Value]>) {
     let slice = Vec::as_slice;
     (lower.as_ref().map(slice), upper.as_ref().map(slice))
+}
+
+/// The bounds of many ranges, all values in one place.
+struct ManyBounds {
+    values: Vec<Value>,
+    /// Of both bounds of each range.
+    places: Vec<[Bound<Range<usize>>; 2]>,
+}
+
+impl ManyBounds {
+    /// # Safety
+    /// The values of the bounds are there.
+    unsafe fn of(ranges: &[iolane_range]) -> Result<ManyBounds, Failure> {
+        let mut all = ManyBounds {
+            values: Vec::with_capacity(ranges.len()),
+            places: Vec::with_capacity(ranges.len()),
+        };
+        for range in ranges {
+            let mut one = None;
+            // SAFETY: the caller's promise.
+            let lower = bound(range.lower_bound, || unsafe {
+                let place = all.add(range.lower, range.lower_count)?;
+                Ok(one.insert(place).clone())
+            })?;
+            // Mostly a key: both bounds are the same values.
+            let same = (range.upper, range.upper_count) == (range.lower, range.lower_count);
+            let upper = bound(range.upper_bound, || match one.filter(|_| same) {
+                Some(place) => Ok(place),
+                // SAFETY: the caller's promise.
+                None => unsafe { all.add(range.upper, range.upper_count) },
+            })?;
+            all.places.push([lower, upper]);
+        }
+        Ok(all)
+    }
+
+    /// # Safety
+    /// As [`of`](Self::of).
+    unsafe fn add(
+        &mut self,
+        start: *const iolane_value,
+        count: usize,
+    ) -> Result<Range<usize>, Failure> {
+        let from = self.values.len();
+        // SAFETY: the caller's promise.
+        for value in unsafe { slice(start, count) }? {
+            // SAFETY: the caller's promise.
+            self.values.push(unsafe { value.get() }?);
+        }
+        Ok(from..self.values.len())
+    }
+
+    fn as_slices(&self) -> impl Iterator<Item = (Bound<&[Value]>, Bound<&[Value]>)> {
+        let slice = |bound: &Bound<Range<usize>>| bound.clone().map(|place| &self.values[place]);
+        self.places
+            .iter()
+            .map(move |[lower, upper]| (slice(lower), slice(upper)))
+    }
 }
 
 fn direction(backward: i32) -> Direction {
@@ -222,9 +282,8 @@ pub unsafe extern "C" fn iolane_many_open(
         let index = ranges
             .first()
             .map(|range| optional_text(range.index, "index"));
-        let within = ranges.iter().map(|range| bounds(range));
-        let within = within.collect::<Result<Vec<Bounds>, Failure>>()?;
-        let within: Vec<_> = within.iter().map(as_slices).collect();
+        let within = ManyBounds::of(ranges)?;
+        let within: Vec<_> = within.as_slices().collect();
         let table = text(table, "table")?;
         let index = index.transpose()?.flatten();
         let rows = it.transaction.many_ranges(table, index, &within)?;
@@ -254,14 +313,13 @@ pub unsafe extern "C" fn iolane_many_next(
             ));
         }
         let row = object_mut(row, "row")?;
-        Ok(match many.rows.next(&mut it.transaction)? {
-            Some((of, found)) => {
-                put(number, of)?;
-                row.fill(found);
-                1
-            }
-            None => 0,
-        })
+        let mut of = None;
+        let is_there = row.fill_by(|row| {
+            of = many.rows.next_in(&mut it.transaction, row)?;
+            Ok(of.is_some())
+        })?;
+        of.map_or(Ok(()), |of| put(number, of))?;
+        Ok(i32::from(is_there))
     })
 }
 

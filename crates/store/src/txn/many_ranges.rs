@@ -17,10 +17,12 @@ use std::sync::Arc;
 /// Rows that are looked for together at first: of a query that wants a few, no more are read.
 const ROWS_BEGIN: usize = 64;
 /// And in the end: at the end of each such part the device has less and less to do.
-const ROWS_MAX: usize = 1024;
+const ROWS_MAX: usize = 16_384;
 
+/// Bytes of entries that are kept until their rows are read.
+const FOUND_BYTES_MAX: usize = 4 << 20;
 /// Bytes of rows that are kept until they are asked for, about.
-const ROWS_BYTES_MAX: usize = 1 << 20;
+const ROWS_BYTES_MAX: usize = 4 << 20;
 
 /// Where a range begins and ends.
 type Bounds<'v> = (Bound<&'v [Value]>, Bound<&'v [Value]>);
@@ -29,10 +31,12 @@ type KeyBound = Bound<Vec<u8>>;
 /// A range that is left, and its number.
 struct Left {
     number: usize,
+    /// The first bytes of where it is looked for, which mostly decide the order without a way
+    /// to another place in memory.
+    head: u64,
     lower: KeyBound,
-    upper: KeyBound,
-    /// It is one primary key, which need not be looked for before its row is.
-    is_key: bool,
+    /// `None`: it is one primary key, which need not be looked for before its row is.
+    upper: Option<KeyBound>,
 }
 
 /// What was found in a range: the columns that the index had, and the key of the row.
@@ -40,6 +44,32 @@ struct Found {
     number: usize,
     columns: Vec<u8>,
     key: Vec<u8>,
+}
+
+/// What is found at a time.
+struct Batch {
+    found: Vec<Found>,
+    bytes: usize,
+    rows_max: usize,
+}
+
+impl Batch {
+    fn of(rows_max: usize) -> Batch {
+        Batch {
+            found: Vec::with_capacity(rows_max),
+            bytes: 0,
+            rows_max,
+        }
+    }
+
+    fn add(&mut self, found: Found) {
+        self.bytes += found.columns.len() + found.key.len();
+        self.found.push(found);
+    }
+
+    fn is_full(&self) -> bool {
+        self.found.len() >= self.rows_max || self.bytes >= FOUND_BYTES_MAX
+    }
 }
 
 /// The rows of many ranges, as a transaction sees them, in no order. It can do other
@@ -57,6 +87,8 @@ pub struct ManyRows {
     /// Whose rows are to be read next, ascending by their keys.
     found: Vec<Found>,
     rows: VecDeque<(usize, Row)>,
+    /// Rows that were given, for the memory of the next ones.
+    given: Vec<Row>,
     has_failed: bool,
 }
 
@@ -112,15 +144,26 @@ impl<B: Backing> Transaction<'_, B> {
         };
         let mut left = Vec::with_capacity(ranges.len());
         for (number, range) in ranges.iter().enumerate() {
-            let (lower, upper) = encode_bounds(&table, of, columns, range)?;
+            let (lower, upper) = match range {
+                (Bound::Included(key), _) if position.is_none() && is_key(columns.len(), range) => {
+                    (Bound::Included(table.primary_key(key)?), None)
+                }
+                _ => {
+                    let (lower, upper) = encode_bounds(&table, of, columns, range)?;
+                    (lower, Some(upper))
+                }
+            };
             left.push(Left {
                 number,
+                head: head_of(first_key(&lower)),
                 lower,
                 upper,
-                is_key: position.is_none() && is_key(columns.len(), range),
             });
         }
-        left.sort_by(|a, b| first_key(&a.lower).cmp(first_key(&b.lower)));
+        left.sort_unstable_by(|a, b| {
+            let by_head = a.head.cmp(&b.head);
+            by_head.then_with(|| first_key(&a.lower).cmp(first_key(&b.lower)))
+        });
         Ok(ManyRows {
             table,
             index: position,
@@ -129,6 +172,7 @@ impl<B: Backing> Transaction<'_, B> {
             begun: None,
             found: Vec::new(),
             rows: VecDeque::new(),
+            given: Vec::new(),
             has_failed: false,
         })
     }
@@ -140,6 +184,14 @@ fn is_key(columns: usize, range: &Bounds<'_>) -> bool {
         (Bound::Included(first), Bound::Included(last)) => first.len() == columns && first == last,
         _ => false,
     }
+}
+
+/// The first bytes of a key, as a number in the same order.
+fn head_of(key: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let length = key.len().min(head.len());
+    head[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(head)
 }
 
 /// Where a range is looked for.
@@ -159,6 +211,21 @@ impl ManyRows {
         &mut self,
         transaction: &mut Transaction<'_, B>,
     ) -> Result<Option<(usize, Row)>, Error> {
+        let mut row = Row::new();
+        let number = self.next_in(transaction, &mut row)?;
+        Ok(number.map(|number| (number, row)))
+    }
+
+    /// The same in the place of another row, whose memory is used again. Returns the number of
+    /// its range.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_in<B: Backing>(
+        &mut self,
+        transaction: &mut Transaction<'_, B>,
+        row: &mut Row,
+    ) -> Result<Option<usize>, Error> {
         transaction.check_open()?;
         transaction.look();
         while self.rows.is_empty() && self.is_more() {
@@ -169,7 +236,10 @@ impl ManyRows {
             self.has_failed = read.is_err();
             read?;
         }
-        Ok(self.rows.pop_front())
+        Ok(self.rows.pop_front().map(|(number, next)| {
+            self.given.push(std::mem::replace(row, next));
+            number
+        }))
     }
 
     fn is_more(&self) -> bool {
@@ -194,16 +264,21 @@ impl ManyRows {
             self.found.sort_by(|a, b| a.key.cmp(&b.key));
         }
         let mut found = std::mem::take(&mut self.found);
-        let keys: Vec<Vec<u8>> = found.iter().map(|it| it.key.clone()).collect();
+        let keys = found.iter_mut().map(|it| std::mem::take(&mut it.key));
+        let keys: Vec<Vec<u8>> = keys.collect();
         let role = transaction.ahead_as(Role::Index);
         let mut ahead = KeysAhead::new(backing, &self.table.rows, &keys, role);
         let (mut at, mut bytes) = (0, 0);
         while at < found.len() && bytes < ROWS_BYTES_MAX {
             let waits_for = &mut |page| ahead.waits_for(at, page);
-            let row = transaction.seen_watched(&self.table, &keys[at], waits_for)?;
+            let mut row = self.given.pop().unwrap_or_default();
+            let is_there = transaction.put_seen(&self.table, &keys[at], waits_for, &mut row)?;
             ahead.is_through_with(at);
             at += 1;
-            let Some(row) = row else { continue };
+            if !is_there {
+                self.given.push(row);
+                continue;
+            }
             let Found {
                 number, columns, ..
             } = &found[at - 1];
@@ -219,6 +294,9 @@ impl ManyRows {
         }
         drop(ahead);
         self.found = found.split_off(at);
+        for (it, key) in self.found.iter_mut().zip(keys.into_iter().skip(at)) {
+            it.key = key;
+        }
         Ok(())
     }
 
@@ -230,21 +308,25 @@ impl ManyRows {
     ) -> Result<Vec<Found>, Error> {
         let backing = &transaction.system.backing;
         let tree = self.tree();
-        let mut found = Vec::with_capacity(at_once);
+        let mut batch = Batch::of(at_once);
         if let Some((number, mut cursor)) = self.begun.take() {
-            while found.len() < at_once {
+            while !batch.is_full() {
                 let Some((entry, _)) = cursor.next(backing)? else {
                     break;
                 };
-                found.push(found_in(&self.table, self.index, number, entry)?);
+                batch.add(found_in(&self.table, self.index, number, entry)?);
             }
-            if found.len() >= at_once {
+            if batch.is_full() {
                 self.begun = Some((number, cursor));
-                return Ok(found);
+                return Ok(batch.found);
             }
         }
         // Each has one row perhaps.
         let some: Vec<Left> = self.left.drain(..at_once.min(self.left.len())).collect();
+        if some.iter().all(|it| it.upper.is_none()) {
+            batch.found.extend(some.into_iter().map(found_by_key));
+            return Ok(batch.found);
+        }
         let firsts: Vec<Vec<u8>> = some
             .iter()
             .map(|it| first_key(&it.lower).to_vec())
@@ -253,24 +335,20 @@ impl ManyRows {
         let mut ahead = KeysAhead::new(backing, &tree, &firsts, role);
         let mut some = some.into_iter().enumerate();
         for (at, range) in &mut some {
-            if range.is_key {
-                found.push(Found {
-                    number: range.number,
-                    columns: Vec::new(),
-                    key: firsts[at].clone(),
-                });
+            let Some(upper) = &range.upper else {
+                batch.add(found_by_key(range));
                 ahead.is_through_with(at);
                 continue;
-            }
-            let (lower, upper) = (as_slice(&range.lower), as_slice(&range.upper));
+            };
+            let (lower, upper) = (as_slice(&range.lower), as_slice(upper));
             let mut cursor = tree.cursor(lower, upper, Direction::Forward);
             let mut watch = OfKey {
                 ahead: &mut ahead,
                 at,
             };
             while let Some((entry, _)) = cursor.next_watched(backing, &mut watch)? {
-                found.push(found_in(&self.table, self.index, range.number, entry)?);
-                if found.len() >= at_once {
+                batch.add(found_in(&self.table, self.index, range.number, entry)?);
+                if batch.is_full() {
                     self.begun = Some((range.number, cursor));
                     break;
                 }
@@ -284,7 +362,19 @@ impl ManyRows {
         for range in rest.into_iter().rev() {
             self.left.push_front(range);
         }
-        Ok(found)
+        Ok(batch.found)
+    }
+}
+
+/// A primary key, which its row is read by.
+fn found_by_key(range: Left) -> Found {
+    Found {
+        number: range.number,
+        columns: Vec::new(),
+        key: match range.lower {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => Vec::new(),
+        },
     }
 }
 

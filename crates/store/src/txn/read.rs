@@ -191,7 +191,8 @@ impl<B: Backing> Transaction<'_, B> {
         Ok(is_there.then_some(row))
     }
 
-    fn put_seen(
+    /// The same in the place of another row. Returns whether there is one.
+    pub(super) fn put_seen(
         &self,
         table: &Table,
         key: &[u8],

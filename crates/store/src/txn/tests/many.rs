@@ -68,3 +68,38 @@ fn rows_with_many_keys_are_changed_once_each_and_together() {
     one.rollback().unwrap();
     assert_eq!(all(&mut Transaction::begin(&system)), before);
 }
+
+/// More than are kept at a time: whoever takes them into one row has each as it is.
+#[test]
+fn rows_of_many_keys_come_in_parts_into_one_row() {
+    use std::ops::Bound::Included;
+
+    let system = filled(23);
+    let mut one = Transaction::begin(&system);
+    let text = |id: i64| "x".repeat(id as usize % 7 * 20_000);
+    for id in 100..300 {
+        one.insert("t", row(id, None, "long", &text(id))).unwrap();
+    }
+    one.commit().unwrap();
+    let mut two = Transaction::begin(&system);
+    assert!(two.delete("t", &key(150)).unwrap());
+    let ids: Vec<i64> = (0..400).rev().chain([7, 299, 150, 1000]).collect();
+    let keys: Vec<[Value; 1]> = ids.iter().map(|&id| key(id)).collect();
+    let both = |key: &'_ [Value; 1]| -> (Vec<Value>, Vec<Value>) { (key.to_vec(), key.to_vec()) };
+    let ends: Vec<_> = keys.iter().map(both).collect();
+    let ranges: Vec<_> = ends
+        .iter()
+        .map(|(from, to)| (Included(&from[..]), Included(&to[..])))
+        .collect();
+    let mut many = two.many_ranges("t", None, &ranges).unwrap();
+    let (mut found, mut came) = (Vec::new(), Row::new());
+    while let Some(number) = many.next_in(&mut two, &mut came).unwrap() {
+        assert_eq!(came[0], ids[number].into());
+        assert_eq!(two.get("t", &keys[number]).unwrap().as_ref(), Some(&came));
+        found.push(number);
+    }
+    assert_eq!(many.next(&mut two).unwrap(), None);
+    found.sort_unstable();
+    let there = |&number: &usize| (0..300).contains(&ids[number]) && ids[number] != 150;
+    assert_eq!(found, (0..ids.len()).filter(there).collect::<Vec<_>>());
+}
