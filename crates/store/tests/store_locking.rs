@@ -268,6 +268,100 @@ fn a_row_that_moves_in_an_index_is_not_missed_by_who_locks_it() {
     }
 }
 
+/// A row that moves back from a leaf to which the cursor has yet to come leaves an entry
+/// there, which stays until the cursor has seen it, whatever could be purged.
+#[test]
+fn a_row_that_moves_from_a_later_leaf_is_not_missed_though_all_is_purged() {
+    const ROWS: i64 = 4000;
+    let arena = arena();
+    let places = TableSchema::new("places")
+        .column("id", ColumnType::Integer)
+        .column("place", ColumnType::Integer)
+        .primary_key(["id"])
+        .index("by_place", ["place"]);
+    let row = |id: i64, place: i64| [id, place].map(Value::from).to_vec();
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+        for (direction, from, to) in [
+            (Direction::Forward, ROWS - 1, 0),
+            (Direction::Backward, 0, ROWS - 1),
+        ] {
+            let store = with_table(&arena, &places);
+            let mut filling = store.begin();
+            for id in 0..ROWS {
+                filling.insert("places", row(id, id)).unwrap();
+            }
+            filling.commit().unwrap();
+            let mut locking = begin(&store, isolation);
+            let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
+            let mut rows = locking
+                .lock_range_by("places", "by_place", .., direction, mode, when)
+                .unwrap();
+            assert_eq!(rows.next().unwrap().unwrap(), row(to, to));
+            let mut other = store.begin();
+            assert!(other.update("places", row(from, to)).unwrap());
+            other.commit().unwrap();
+            while store.purge(1000).unwrap() > 0 {}
+            let rest = ids(rows);
+            let what = format!("{isolation:?}, {direction:?}");
+            assert_eq!(rest.len() as i64, ROWS - 1, "{what}");
+            assert_eq!(rest.last(), Some(&from.into()), "{what}");
+        }
+    }
+}
+
+/// Another primary key makes another row of it. Whoever comes to where it was looks for it
+/// where it is: by the rows, and by an index.
+#[test]
+fn a_row_that_gets_another_primary_key_is_not_missed() {
+    let arena = arena();
+    let places = TableSchema::new("places")
+        .column("place", ColumnType::Integer)
+        .column("id", ColumnType::Integer)
+        .primary_key(["place"])
+        .index("by_id", ["id"]);
+    let row = |place: i64, id: i64| [place, id].map(Value::from).to_vec();
+    for by_index in [true, false] {
+        for direction in [Direction::Forward, Direction::Backward] {
+            for place in [0, 15, 35, 100] {
+                let store = with_table(&arena, &places);
+                let mut filling = store.begin();
+                for id in 1..6 {
+                    filling.insert("places", row(10 * id, id)).unwrap();
+                }
+                filling.commit().unwrap();
+                let mut locking = begin(&store, Isolation::ReadCommitted);
+                let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
+                let mut rows = match by_index {
+                    true => locking.lock_range_by("places", "by_id", .., direction, mode, when),
+                    false => locking.lock_range("places", .., direction, mode, when),
+                }
+                .unwrap();
+                let mut found = vec![rows.next().unwrap().unwrap()];
+                // Twice: the second row is not there either when the first one is looked for.
+                for (from, to) in [(30, place + 1), (place + 1, place)] {
+                    let mut other = store.begin();
+                    assert!(other.delete("places", &[from.into()]).unwrap());
+                    other.insert("places", row(to, 3)).unwrap();
+                    other.commit().unwrap();
+                }
+                while store.purge(1000).unwrap() > 0 {}
+                found.extend(rows.map(Result::unwrap));
+                let mut ids: Vec<String> =
+                    found.iter().map(|row| format!("{:?}", row[1])).collect();
+                ids.sort();
+                let wanted: Vec<String> = (1..6)
+                    .map(|id: i64| format!("{:?}", Value::from(id)))
+                    .collect();
+                assert_eq!(
+                    ids, wanted,
+                    "to {place}, {direction:?}, by index: {by_index}"
+                );
+                assert!(found.contains(&row(place, 3)));
+            }
+        }
+    }
+}
+
 #[test]
 fn readers_share_a_lock_and_writers_do_not() {
     let arena = arena();

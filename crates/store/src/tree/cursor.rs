@@ -189,6 +189,11 @@ impl Cursor {
         self.last = false;
     }
 
+    /// Is before the first record of a range again, in its direction.
+    pub(crate) fn begin_again(&mut self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
+        *self = self.tree.cursor(lower, upper, self.direction);
+    }
+
     /// Whether all that was copied of a leaf has been taken: the next record, if
     /// there is one, is in another.
     pub(crate) fn is_through_leaf(&self) -> bool {

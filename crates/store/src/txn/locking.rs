@@ -6,7 +6,7 @@
 
 use super::locks::{LockError, LockMode};
 use super::range::set_bytes;
-use super::{Error, Transaction};
+use super::{Error, OpenView, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::page_store::PageStore;
@@ -42,8 +42,15 @@ pub(super) struct LockedWalk<'s, B: Backing> {
     /// Position of the index whose entries it goes by; `None`: the rows themselves.
     pub(super) index: Option<usize>,
     cursor: Cursor,
-    /// The range of an index in which an entry is, wherever it has moved.
+    /// All of the range: a row stays in it, wherever there it has moved.
     range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    /// Opened before it reads: every row has kept the entry that it had then, though others
+    /// have moved it since, and the cursor comes to it there.
+    view: OpenView<'s>,
+    /// A row was deleted since: it may be back under another primary key.
+    has_one_gone: bool,
+    /// It goes through the range once more, for rows that it has not locked yet.
+    is_again: bool,
     /// Reads the rows ahead where it goes by them.
     ahead: Option<LeafAhead<'s, B>>,
     mode: LockMode,
@@ -93,7 +100,8 @@ impl<'s, B: Backing> Transaction<'s, B> {
 
     /// The rows of a table with keys in `bounds`, as [`range`](Self::range) has
     /// them, but each locked, and as [`lock_row`](Self::lock_row) returns it. What
-    /// others insert meanwhile may come or not.
+    /// others insert meanwhile may come or not; but a row to which one of them gives another
+    /// primary key within the bounds, all in one transaction, comes, in the end if it has moved back.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -121,7 +129,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
         how: (LockMode, WhenLocked),
     ) -> Result<LockedWalk<'s, B>, Error> {
         let (table, cursor, ahead) = self.begin_range(table, bounds, direction)?;
-        Ok(LockedWalk::new(table, None, cursor, Some(ahead), how))
+        Ok(self.locked_walk_of(table, None, cursor, Some(ahead), how))
     }
 
     /// The same in the order of a secondary index, and with bounds of its columns. A row
@@ -156,7 +164,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
         how: (LockMode, WhenLocked),
     ) -> Result<LockedWalk<'s, B>, Error> {
         let (table, position, cursor) = self.begin_range_by(table, index, bounds, direction)?;
-        Ok(LockedWalk::new(table, Some(position), cursor, None, how))
+        Ok(self.locked_walk_of(table, Some(position), cursor, None, how))
     }
 
     /// A walk over what lies between two encoded keys, or entries of an index.
@@ -177,7 +185,33 @@ impl<'s, B: Backing> Transaction<'s, B> {
             }
         };
         let cursor = tree.cursor(lower, upper, direction);
-        LockedWalk::new(table, index, cursor, ahead, how)
+        self.locked_walk_of(table, index, cursor, ahead, how)
+    }
+
+    fn locked_walk_of(
+        &self,
+        table: Arc<Table>,
+        index: Option<usize>,
+        cursor: Cursor,
+        ahead: Option<LeafAhead<'s, B>>,
+        (mode, when): (LockMode, WhenLocked),
+    ) -> LockedWalk<'s, B> {
+        let (lower, upper) = cursor.range();
+        let range = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        LockedWalk {
+            table,
+            index,
+            range,
+            cursor,
+            view: self.system.views.open(),
+            has_one_gone: false,
+            is_again: false,
+            ahead,
+            mode,
+            when,
+            has_failed: false,
+            last: Vec::new(),
+        }
     }
 
     fn lock_and_read(
@@ -209,31 +243,6 @@ impl<'s, B: Backing> Transaction<'s, B> {
 }
 
 impl<'s, B: Backing> LockedWalk<'s, B> {
-    fn new(
-        table: Arc<Table>,
-        index: Option<usize>,
-        cursor: Cursor,
-        ahead: Option<LeafAhead<'s, B>>,
-        (mode, when): (LockMode, WhenLocked),
-    ) -> LockedWalk<'s, B> {
-        let (lower, upper) = cursor.range();
-        let range = match index {
-            Some(_) => (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec)),
-            None => (Bound::Unbounded, Bound::Unbounded),
-        };
-        LockedWalk {
-            table,
-            index,
-            range,
-            cursor,
-            ahead,
-            mode,
-            when,
-            has_failed: false,
-            last: Vec::new(),
-        }
-    }
-
     pub(super) fn how(&self) -> (LockMode, WhenLocked) {
         (self.mode, self.when)
     }
@@ -254,7 +263,10 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
                 }
             };
             let Some((entry, _)) = next else {
-                return Ok(false);
+                if !self.begin_again() {
+                    return Ok(false);
+                }
+                continue;
             };
             set_bytes(&mut self.last, entry);
             let key_at = match self.index {
@@ -263,20 +275,49 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
             };
             let (columns, key) = self.last.split_at(key_at);
             let locks = transaction.locks();
-            if !transaction.lock_and_read(&self.table, key, (self.mode, self.when), row)? {
+            let is_there =
+                transaction.lock_and_read(&self.table, key, (self.mode, self.when), row)?;
+            let was_locked = transaction.locks() == locks;
+            if !is_there {
+                self.has_one_gone |= !was_locked && self.has_gone(transaction, key)?;
+                continue;
+            }
+            // A row that was locked has come, or the transaction has changed it itself.
+            if was_locked && self.is_again {
                 continue;
             }
             if let Some(index) = self.index {
                 let index = &self.table.indexes[index];
                 let newest = self.table.index_key(index, row)?;
-                let was_locked = transaction.locks() == locks;
-                // A row that was locked has come, or the transaction has changed it itself.
                 if newest != columns && (was_locked || !self.comes_now(newest, key_at)) {
                     continue;
                 }
             }
             return Ok(true);
         }
+    }
+
+    /// Whether another transaction has deleted a row since the walk began.
+    fn has_gone(&self, transaction: &Transaction<'s, B>, key: &[u8]) -> Result<bool, Error> {
+        let newest = transaction.system.newest(&self.table, key)?;
+        Ok(newest.is_some_and(|newest| {
+            let is_own = transaction.own() == Some(newest.trx);
+            newest.is_deleted() && !is_own && !self.view.view.sees(newest.trx)
+        }))
+    }
+
+    /// Goes back to the beginning of the range, if a row has gone meanwhile. Returns whether it
+    /// does. That ends, as a row that is locked does not go any more.
+    fn begin_again(&mut self) -> bool {
+        if !self.has_one_gone {
+            return false;
+        }
+        self.has_one_gone = false;
+        self.is_again = true;
+        self.ahead = None;
+        let (lower, upper) = (as_slice(&self.range.0), as_slice(&self.range.1));
+        self.cursor.begin_again(lower, upper);
+        true
     }
 
     /// Whether a row comes where its entry is of an earlier version, as another transaction has
