@@ -450,11 +450,30 @@ static void vforked(void)
 	io_uring_queue_exit(&ring);
 }
 
+/* Programs count on the lowest number that is free. */
+static void numbered(void)
+{
+	int fd = open_file("numbered", O_RDWR | O_DIRECT);
+	char *memory = pages(1);
+	struct io_uring ring;
+	long result;
+
+	make(&ring, 0);
+	SHOW_RESULT(open_file("numbered", O_RDONLY));
+	ADD(&ring, 0, write, fd, memory, PAGE, 0);
+	SHOW_RESULT(io_uring_submit(&ring));
+	collect(&ring, 1, &result);
+	SHOW_RESULT(result);
+	io_uring_queue_exit(&ring);
+	SHOW_RESULT(open_file("numbered", O_RDONLY));
+}
+
 static const struct pattern patterns[] = {
 	{ "transfers", transfers }, { "threads", threads }, { "mistaken", mistaken },
 	{ "ordered", ordered }, { "registered", registered }, { "waits", waits },
 	{ "closed", closed }, { "forked", forked }, { "vforked", vforked },
 	{ "possible", possible }, { "lasting", lasting },
+	{ "numbered", numbered },
 };
 
 int main(int count, char **arguments)

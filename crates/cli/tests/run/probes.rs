@@ -209,6 +209,7 @@ mod io_uring {
         closed 190
         forked 1350
         vforked 900
+        numbered 1
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use iolane_protocol::sys::raw::syscall6;
 
 use super::aio;
+use super::watch::DESCRIPTOR_MIN;
 
 /// A submission queue entry.
 #[derive(Clone, Copy, Default)]
@@ -145,7 +146,7 @@ pub fn duplicate(descriptor: i32) -> Option<i32> {
     let arguments = [
         descriptor as usize,
         libc::F_DUPFD_CLOEXEC as usize,
-        0,
+        DESCRIPTOR_MIN,
         0,
         0,
         0,

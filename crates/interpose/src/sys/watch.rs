@@ -6,7 +6,7 @@ use iolane_protocol::sys::raw::syscall6;
 use super::file;
 
 /// Our own descriptors lie here or above: programs count on getting the lowest.
-const DESCRIPTOR_MIN: usize = 900;
+pub(super) const DESCRIPTOR_MIN: usize = 900;
 
 /// `linux/fcntl.h`; all that are not in the `libc` crate for every target.
 const F_SETSIG: usize = 10;
