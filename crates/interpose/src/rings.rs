@@ -235,9 +235,14 @@ pub fn follow(ring: &Prepared) -> bool {
     if ring.flags() & !SETUP_PLAIN != 0 || descriptor < 0 {
         return false;
     }
-    // liburing's functions may call each other.
-    if find(descriptor).is_some() {
-        return true;
+    if let Some(known) = find(descriptor) {
+        // liburing's functions may call each other.
+        if uring::is_same(RINGS[known].own.load(Ordering::SeqCst), descriptor) {
+            return true;
+        }
+        // What had the number was closed unseen: by liburing itself (`io_uring_close_ring_fd`).
+        let number = descriptor.unsigned_abs();
+        retire(number, number);
     }
     let free = |ring: &&Ring| {
         ring.descriptor

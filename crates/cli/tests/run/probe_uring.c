@@ -9,12 +9,29 @@
 #include <liburing.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "probe.h"
 
 enum { PAGE = 4096, PAGES = 64, THREADS = 4, PASSES = 4, ENTRIES = 128 };
+
+/* As a library does that makes its system calls itself. */
+static void close_unseen(int fd)
+{
+#ifdef __x86_64__
+	long result = SYS_close;
+
+	__asm__ volatile("syscall" : "+a"(result) : "D"((long)fd) : "rcx", "r11", "memory");
+#else
+	register long number __asm__("x8") = SYS_close;
+	register long result __asm__("x0") = fd;
+
+	__asm__ volatile("svc 0" : "+r"(result) : "r"(number) : "memory");
+#endif
+	check(result == 0, "close");
+}
 
 static char *pages(int count)
 {
@@ -468,12 +485,36 @@ static void numbered(void)
 	SHOW_RESULT(open_file("numbered", O_RDONLY));
 }
 
+/* liburing closes a ring's descriptor by itself (io_uring_close_ring_fd), and another ring gets its number. */
+static void renumbered(void)
+{
+	int fd = open_file("renumbered", O_RDWR | O_DIRECT);
+	char *memory = pages(1);
+	struct io_uring first, second;
+	struct io_uring_cqe *cqe;
+	struct __kernel_timespec time = { .tv_sec = 5 };
+	long result;
+
+	make(&first, 0);
+	ADD(&first, 0, write, fd, memory, PAGE, 0);
+	SHOW_RESULT(io_uring_submit(&first));
+	collect(&first, 1, &result);
+	SHOW_RESULT(io_uring_register_ring_fd(&first));
+	close_unseen(first.ring_fd);
+	make(&second, 0);
+	SHOW_RESULT(second.ring_fd == first.ring_fd);
+	ADD(&second, 0, read, fd, memory, PAGE, 0);
+	SHOW_RESULT(io_uring_submit(&second));
+	SHOW_RESULT(io_uring_wait_cqe_timeout(&second, &cqe, &time));
+	io_uring_queue_exit(&second);
+}
+
 static const struct pattern patterns[] = {
 	{ "transfers", transfers }, { "threads", threads }, { "mistaken", mistaken },
 	{ "ordered", ordered }, { "registered", registered }, { "waits", waits },
 	{ "closed", closed }, { "forked", forked }, { "vforked", vforked },
 	{ "possible", possible }, { "lasting", lasting },
-	{ "numbered", numbered },
+	{ "numbered", numbered },   { "renumbered", renumbered },
 };
 
 int main(int count, char **arguments)

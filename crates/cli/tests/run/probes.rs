@@ -210,6 +210,7 @@ mod io_uring {
         forked 1350
         vforked 900
         numbered 1
+        renumbered 2
     }
 }
 

@@ -156,6 +156,15 @@ pub fn duplicate(descriptor: i32) -> Option<i32> {
     i32::try_from(result).ok().filter(|&made| made >= 0)
 }
 
+/// Whether two descriptors name one ring. Also where the kernel cannot say it (kcmp(2)).
+pub fn is_same(one: i32, other: i32) -> bool {
+    const KCMP_FILE: usize = 0;
+    let process = super::environment::process_number() as usize;
+    let arguments = [process, process, KCMP_FILE, one as usize, other as usize, 0];
+    // SAFETY: takes numbers.
+    unsafe { syscall6(libc::SYS_kcmp, arguments) <= 0 }
+}
+
 /// Closes a descriptor of the library's own.
 pub fn close(descriptor: i32) {
     // SAFETY: the caller has made it by `duplicate`.
