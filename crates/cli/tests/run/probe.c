@@ -13,6 +13,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -158,7 +159,7 @@ static void large(void)
 	enum { LARGE = 1 << 20, LONG = LARGE + 3 * PAGE };
 	int fd = open_file("large", O_RDWR | O_DIRECT);
 	pthread_t waiting;
-	char *memory;
+	char *memory, *half;
 	long wrong = 0;
 
 	if (posix_memalign((void **)&memory, PAGE, LONG))
@@ -182,6 +183,11 @@ static void large(void)
 	SHOW(pread(fd, memory, LARGE, -1));
 	SHOW(pread(fd, memory, LARGE, 1));
 	SHOW(pread(fd, memory, LARGE - 100, 0));
+	/* Only its first half is there. */
+	half = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	check(half != MAP_FAILED && !mprotect(half + LARGE / 2, LARGE / 2, PROT_NONE), "mprotect");
+	SHOW(pread(fd, half, LARGE, 0));
+	SHOW(pread(open_file("large", O_RDONLY), half, LARGE, 0));
 	over = 1;
 	pthread_join(waiting, NULL);
 	free(memory);

@@ -43,6 +43,8 @@ pub unsafe fn read_in_pieces(
         // SAFETY: the caller's promise.
         return unsafe { around::read_page(call, descriptor, offset, length, buffer, do_it) };
     };
+    // SAFETY: the calling thread's own.
+    let error_before = unsafe { *libc::__errno_location() };
     let mut done = 0;
     while done < length {
         let piece = (length - done).min(PIECE_BYTES);
@@ -59,9 +61,14 @@ pub unsafe fn read_in_pieces(
                     break;
                 }
             }
-            // What was read before counts, as in the kernel.
-            Err(_) if done > 0 => break,
-            Err(_) => return result,
+            Err(_) if done == 0 => return result,
+            // Whether what was read before counts depends on what is behind the descriptor: past
+            // the page cache it does not where memory is missing.
+            Err(_) => {
+                // SAFETY: the calling thread's own. The call may succeed, and leaves it then.
+                unsafe { *libc::__errno_location() = error_before };
+                return do_it();
+            }
         }
     }
     done as ssize_t
