@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,8 +15,8 @@ use iolane_protocol::{CLIENTS_MAX, Memory, TOKEN_BYTES, Welcome};
 use crate::error::BrokerError;
 use crate::sys::{process, socket};
 
-/// Between two looks at whether the door is closed, if nobody comes and none goes.
-const LOOK_MS: i32 = 50;
+/// After a call that failed as the kernel had no memory or no descriptor for a moment.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Processes that come in between two looks at who has gone: while they come one after the other, the
 /// numbers of those that have gone would be missing.
 const WELCOMES_MAX: usize = 64;
@@ -27,7 +28,13 @@ pub struct Door {
     name: String,
     token: String,
     guests: Arc<Guests>,
-    watch: Mutex<Option<JoinHandle<()>>>,
+    watch: Mutex<Option<Watch>>,
+}
+
+/// The door's thread. It wakes and ends when the other end of its line is dropped.
+struct Watch {
+    line: OwnedFd,
+    thread: JoinHandle<()>,
 }
 
 /// What the door's thread and the broker's share.
@@ -35,7 +42,6 @@ struct Guests {
     memory: &'static Memory,
     state: Mutex<State>,
     has_dead: AtomicBool,
-    is_closed: AtomicBool,
     present: AtomicUsize,
     came: AtomicUsize,
     turned_away: AtomicUsize,
@@ -67,21 +73,22 @@ impl Door {
                 ever: 0,
             }),
             has_dead: AtomicBool::new(false),
-            is_closed: AtomicBool::new(false),
             present: AtomicUsize::new(0),
             came: AtomicUsize::new(0),
             turned_away: AtomicUsize::new(0),
         });
         let (guests_too, token_too) = (Arc::clone(&guests), token.clone());
-        let watch = thread::Builder::new()
+        let (line, end) = UnixStream::pair().map_err(BrokerError::when("open a socket"))?;
+        let (line, end) = (OwnedFd::from(line), OwnedFd::from(end));
+        let thread = thread::Builder::new()
             .name("door".to_owned())
-            .spawn(move || guests_too.watch(&listener, &file, token_too.as_bytes()))
+            .spawn(move || guests_too.watch(&end, &listener, &file, token_too.as_bytes()))
             .map_err(BrokerError::when("start a thread"))?;
         Ok(Door {
             name,
             token,
             guests,
-            watch: Mutex::new(Some(watch)),
+            watch: Mutex::new(Some(Watch { line, thread })),
         })
     }
 
@@ -132,15 +139,15 @@ impl Door {
 
     /// Lets nobody in any more.
     pub fn close(&self) {
-        self.guests.is_closed.store(true, Ordering::SeqCst);
         let watch = self
             .watch
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(watch) = watch {
+        if let Some(Watch { line, thread }) = watch {
+            drop(line);
             // A panic of that thread was reported when it happened.
-            let _ = watch.join();
+            let _ = thread.join();
         }
     }
 }
@@ -154,22 +161,23 @@ impl Guests {
         self.lock().processes[client]
     }
 
-    fn watch(&self, listener: &OwnedFd, file: &File, token: &[u8]) {
+    fn watch(&self, end: &OwnedFd, listener: &OwnedFd, file: &File, token: &[u8]) {
         let mut present: Vec<(usize, OwnedFd)> = Vec::new();
         let mut spare = listener.try_clone().ok();
-        while !self.is_closed.load(Ordering::SeqCst) {
-            let mut polled = vec![listener];
+        loop {
+            let mut polled = vec![end, listener];
             polled.extend(present.iter().map(|(_, process)| process));
-            let Ok(ready) = process::readable(&polled, LOOK_MS) else {
+            let Ok(ready) = process::readable(&polled, process::FOREVER) else {
                 // The kernel has no memory for a moment.
-                thread::sleep(Duration::from_millis(LOOK_MS as u64));
+                thread::sleep(PAUSE);
                 continue;
             };
             // From the back: what is taken out moves none that is still to come.
             for at in ready.into_iter().rev() {
-                match at.checked_sub(1) {
-                    Some(gone) => self.bid_farewell(present.swap_remove(gone).0),
-                    None => self.welcome_all(listener, file, token, &mut present, &mut spare),
+                match at {
+                    0 => return,
+                    1 => self.welcome_all(listener, file, token, &mut present, &mut spare),
+                    _ => self.bid_farewell(present.swap_remove(at - 2).0),
                 }
             }
         }
@@ -214,7 +222,7 @@ impl Guests {
                 Ok(Some(guest)) => guest,
                 Ok(None) => return,
                 Err(_) => {
-                    thread::sleep(Duration::from_millis(LOOK_MS as u64));
+                    thread::sleep(PAUSE);
                     return;
                 }
             };

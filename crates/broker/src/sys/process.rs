@@ -19,6 +19,9 @@ pub fn open(process: u32) -> io::Result<OwnedFd> {
     }
 }
 
+/// For [`readable`].
+pub const FOREVER: i32 = -1;
+
 /// Waits until one of them is readable, at most so long; gives which are.
 ///
 /// # Errors

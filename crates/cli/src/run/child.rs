@@ -18,8 +18,10 @@ use crate::sys::signal::{self, Inherited};
 
 /// What would end this program, or what daemons are told by, but for what is the report's.
 const HANDED_ON: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2, SIGALRM, SIGWINCH];
-/// Between two looks at whether it has ended.
+/// Between two looks at signals and at what the host has to do.
 const LOOK: Duration = Duration::from_millis(20);
+/// The first pause after the command has ended: its last process is mostly gone by then.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// What the command runs under.
@@ -50,6 +52,8 @@ pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
     })?;
     let mut child = start(command, host, &inherited)?;
     host.started(child.id());
+    let end = signal::EndOf::of(&child);
+    let mut pause = LOOK_AGAIN;
     let mut ended: Option<ExitStatus> = None;
     loop {
         for arrived in signals.pending() {
@@ -79,7 +83,12 @@ pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
         {
             return Ok(exit_code(status));
         }
-        thread::sleep(LOOK);
+        if ended.is_none() {
+            end.wait(LOOK);
+        } else {
+            thread::sleep(pause);
+            pause = LOOK.min(pause * 2);
+        }
     }
 }
 

@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::mem;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// What SIGPIPE does when the program begins: Rust's runtime ignores it before `main`.
 static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
@@ -141,4 +143,50 @@ pub fn send_to_group(child: &Child, signal: i32) {
 pub fn is_group_gone(number: u32) -> bool {
     // SAFETY: takes numbers; signal 0 only asks.
     unsafe { libc::kill(-(number as libc::pid_t), 0) != 0 }
+}
+
+/// Tells when a child ends (pidfd_open(2)).
+pub struct EndOf(Option<OwnedFd>);
+
+impl EndOf {
+    pub fn of(child: &Child) -> EndOf {
+        // SAFETY: takes numbers; a descriptor that comes back is ours alone.
+        EndOf(unsafe {
+            let descriptor = libc::syscall(libc::SYS_pidfd_open, child.id(), 0);
+            (descriptor >= 0).then(|| OwnedFd::from_raw_fd(descriptor as i32))
+        })
+    }
+
+    /// Until then, at most so long; no less where the kernel does not tell.
+    pub fn wait(&self, longest: Duration) {
+        let Some(descriptor) = &self.0 else {
+            return thread::sleep(longest);
+        };
+        let mut polled = libc::pollfd {
+            fd: descriptor.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one structure, which lives as long as the call.
+        unsafe { libc::poll(&mut polled, 1, longest.as_millis() as i32) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn the_end_of_a_child_is_told_at_once() {
+        const LONG: Duration = Duration::from_secs(60);
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let (end, start) = (EndOf::of(&child), Instant::now());
+        end.wait(Duration::from_millis(20));
+        assert!(start.elapsed() >= Duration::from_millis(20), "it lives");
+        child.kill().unwrap();
+        end.wait(LONG);
+        assert!(start.elapsed() < LONG);
+        child.wait().unwrap();
+    }
 }
