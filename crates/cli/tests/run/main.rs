@@ -8,6 +8,7 @@ mod generic;
 mod kernel;
 mod place;
 mod probes;
+mod random;
 mod refusals;
 mod servers;
 mod unit;

@@ -86,6 +86,16 @@ fn compiled(source: &str, libraries: &[&str]) -> PathBuf {
     to
 }
 
+/// The random one: with io_uring, where it can be built with it.
+pub fn random_probe() -> PathBuf {
+    let libraries: &[&str] = if Path::new("/usr/include/liburing.h").exists() {
+        &["-luring"]
+    } else {
+        &[]
+    };
+    compiled("tests/run/probe_random.c", libraries)
+}
+
 /// The probe of io_uring; `None`, and the test is skipped, where there is none.
 pub fn rings_probe() -> Option<PathBuf> {
     /// liburing's tests end so where something is not there.

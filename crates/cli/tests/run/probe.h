@@ -122,7 +122,7 @@ static inline const struct pattern *find_pattern(const struct pattern *patterns,
 #define FIND_PATTERN(patterns, count, arguments) \
 	find_pattern(patterns, sizeof(patterns) / sizeof((patterns)[0]), count, arguments)
 
-static volatile int foreground_over;
+static volatile int foreground_begun, foreground_over;
 
 static inline void *read_on(void *unused)
 {
@@ -132,9 +132,11 @@ static inline void *read_on(void *unused)
 	(void)unused;
 	if (pwrite(fd, page, DIRECT_BYTES, 0) != DIRECT_BYTES)
 		die("pwrite");
-	while (!foreground_over)
+	while (!foreground_over) {
 		if (pread(fd, page, DIRECT_BYTES, 0) != DIRECT_BYTES)
 			die("pread");
+		foreground_begun = 1;
+	}
 	free(page);
 	close(fd);
 	return NULL;
@@ -147,8 +149,8 @@ static inline void run_beside_foreground(const struct pattern *pattern)
 
 	if (pthread_create(&foreground, NULL, read_on, NULL))
 		die("pthread_create");
-	/* It has begun. */
-	usleep(20000);
+	while (!foreground_begun)
+		usleep(1000);
 	pattern->run();
 	foreground_over = 1;
 	pthread_join(foreground, NULL);
