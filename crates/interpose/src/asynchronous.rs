@@ -356,6 +356,19 @@ pub fn ended(address: usize, result: i64) -> (usize, i64) {
     (block, result)
 }
 
+/// The same for a request whose event is looked at, and nothing more.
+pub fn outcome(address: usize, result: i64) -> (usize, i64) {
+    let Some(index) = find(address) else {
+        return (address, result);
+    };
+    let pending = &PENDING[index];
+    let block = pending.block.load(Ordering::Acquire);
+    match pending.refusal.load(Ordering::Acquire) {
+        0 => (block, result),
+        refusal => (block, refusal),
+    }
+}
+
 fn settle(pending: &Pending) {
     while pending.state.load(Ordering::SeqCst) == LEAVING {
         std::hint::spin_loop();
@@ -434,6 +447,16 @@ fn promote(client: Client, index: usize) {
     if Ticket::of_cell(client, index).promote(level) && kind == KIND_READ {
         // As if it had read by itself: a thread that goes on so is a scan.
         thread::has_read(request.length as u32, clock::now_ns());
+    }
+}
+
+/// Descriptors are about to be closed: what was asked of them goes to the kernel, without leave.
+/// Where reads that went together have to be repeated, that goes, too.
+pub fn flush_closed(is_closed: impl Fn(i32) -> bool) {
+    flush(|_, of| is_closed(of));
+    if client::of_request().is_some() && gather::is_used() {
+        gather::await_large(&is_closed);
+        flush(|_, of| is_closed(of));
     }
 }
 

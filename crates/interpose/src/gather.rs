@@ -7,7 +7,8 @@
 //!
 //! Each read ends by itself. The one event of a large request becomes an event for each of its
 //! reads, and what has no room where the program wants its events waits for its next call. Where
-//! a large request fails or ends early, its reads are repeated one by one.
+//! a large request fails or ends early, its reads are repeated one by one: before its descriptor
+//! is closed, which the program may do at any time.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -42,6 +43,10 @@ const STAGED: u32 = 2;
 const FLYING: u32 = 3;
 /// It has ended, and the program does not know yet.
 const DONE: u32 = 4;
+/// Of a large request: what has to be repeated is, and its event is still to come.
+const PARTED: u32 = 5;
+/// Of a large request: its descriptor is another file's by now.
+const CUT_OFF: u32 = 6;
 
 /// One read.
 struct Slot {
@@ -335,24 +340,121 @@ pub fn ended(address: usize, result: i64) -> Ended {
     let Some(run) = element(&LARGE, address) else {
         return Ended::One(address);
     };
-    let count = run.count.load(Ordering::Relaxed) as usize;
-    let mut left = result;
-    for at in 0..count.min(PIECES_MAX) {
-        let index = run.members[at].load(Ordering::Relaxed) as usize;
-        let slot = &READS[index % SLOTS];
-        let length = run.pieces[2 * at + 1].load(Ordering::Relaxed) as i64;
-        if left >= length {
-            slot.finish(length);
-        } else {
-            // It says by itself what is wrong, or how much there is.
-            slot.alone.store(true, Ordering::Relaxed);
-            slot.state.store(STAGED, Ordering::SeqCst);
-            WAITING.insert(index % SLOTS);
+    match run.hold() {
+        FLYING => {
+            run.finish_whole(result);
+            run.repeat_rest(result);
         }
-        left -= length;
+        PARTED => run.finish_whole(result),
+        CUT_OFF => {
+            run.finish_whole(result);
+            run.finish_rest(result);
+        }
+        _ => {}
     }
     run.state.store(FREE, Ordering::SeqCst);
     Ended::Several
+}
+
+impl Run {
+    /// The state before. Who closes its descriptor may be looking at it.
+    fn hold(&self) -> u32 {
+        loop {
+            let state = self.state.load(Ordering::SeqCst);
+            if state != HELD && change(&self.state, state, HELD) {
+                return state;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Whether it is under way for one of these, or somebody is about to say.
+    fn concerns(&self, is_closed: &impl Fn(i32) -> bool) -> bool {
+        let words = self.block.each_ref();
+        let block = Block::from_words(words.map(|word| word.load(Ordering::Relaxed)));
+        let state = self.state.load(Ordering::SeqCst);
+        (state == FLYING || state == HELD) && is_closed(block.descriptor())
+    }
+
+    /// Its reads, by number and length, with how much of the result is left for each.
+    fn parts(&self, result: i64) -> impl Iterator<Item = (usize, i64, i64)> {
+        let count = self.count.load(Ordering::Relaxed) as usize;
+        let mut left = result;
+        (0..count.min(PIECES_MAX)).map(move |at| {
+            let index = self.members[at].load(Ordering::Relaxed) as usize % SLOTS;
+            let length = self.pieces[2 * at + 1].load(Ordering::Relaxed) as i64;
+            let part = (index, length, left);
+            left -= length;
+            part
+        })
+    }
+
+    fn finish_whole(&self, result: i64) {
+        for (index, length, left) in self.parts(result) {
+            if left >= length {
+                READS[index].finish(length);
+            }
+        }
+    }
+
+    /// Each says by itself what is wrong, or how much there is.
+    fn repeat_rest(&self, result: i64) {
+        for (index, length, left) in self.parts(result) {
+            if left < length {
+                READS[index].alone.store(true, Ordering::Relaxed);
+                READS[index].state.store(STAGED, Ordering::SeqCst);
+                WAITING.insert(index);
+            }
+        }
+    }
+
+    fn finish_rest(&self, result: i64) {
+        for (index, length, left) in self.parts(result) {
+            if left < length {
+                READS[index].finish(if result < 0 { result } else { left.max(0) });
+            }
+        }
+    }
+
+    /// Looks whether it has ended, though the program has not taken its event yet, which stays
+    /// where it is. `false`: it has not.
+    fn part_early(&self) -> bool {
+        if !change(&self.state, FLYING, HELD) {
+            return false;
+        }
+        let own = self.block.as_ptr().addr();
+        let mut ended = None;
+        aio::peek(self.context.load(Ordering::Relaxed), |address, result| {
+            let (address, result) = asynchronous::outcome(address, result);
+            if address == own {
+                ended = Some(result);
+            }
+        });
+        if let Some(result) = ended {
+            self.repeat_rest(result);
+        }
+        let state = if ended.is_some() { PARTED } else { FLYING };
+        self.state.store(state, Ordering::SeqCst);
+        ended.is_some()
+    }
+}
+
+/// Descriptors are about to be closed, and what was asked of them is with the kernel: waits until
+/// the large requests among that have ended. Reads may be staged again then.
+pub fn await_large(is_closed: impl Fn(i32) -> bool) {
+    for run in LARGE.iter().filter(|run| run.concerns(&is_closed)) {
+        let is_over = |_| {
+            let is_over = !run.concerns(&is_closed) || run.part_early();
+            if !is_over {
+                aio::nap();
+            }
+            is_over
+        };
+        if !(0..NAPS_MAX).any(is_over) {
+            // Its event cannot be seen, or is with a thread that this one has interrupted.
+            change(&run.state, FLYING, CUT_OFF);
+        }
+    }
 }
 
 /// The element of an array in which an address lies.
@@ -424,7 +526,9 @@ pub fn drop_context(context: usize) {
     }
     for run in &LARGE {
         if run.context.load(Ordering::Relaxed) == context {
-            change(&run.state, FLYING, FREE);
+            let _ = [FLYING, PARTED, CUT_OFF]
+                .iter()
+                .any(|&from| change(&run.state, from, FREE));
         }
     }
 }

@@ -365,7 +365,7 @@ fn pass(entry: &Entry) -> bool {
 /// The kernel is about to close a file. What was asked of it goes first.
 fn retire_file(descriptor: i32) {
     ahead::forget(descriptor);
-    asynchronous::flush(|_, of| of == descriptor);
+    asynchronous::flush_closed(|of| of == descriptor);
     descriptor::forget(descriptor);
 }
 

@@ -210,6 +210,67 @@ static void shut(void)
 	printf("%d of %d pages wrong\n", take(context, EXTENT, 1, 64), EXTENT);
 }
 
+static void by_close(int fd, int other)
+{
+	close(fd);
+	check(dup(other) == fd, "dup");
+}
+
+static void by_close_range(int fd, int other)
+{
+	check(!close_range((unsigned)fd, (unsigned)fd, 0) && dup(other) == fd, "close_range");
+}
+
+static void by_dup2(int fd, int other)
+{
+	check(dup2(other, fd) == fd, "dup2");
+}
+
+static void by_dup3(int fd, int other)
+{
+	check(dup3(other, fd, O_CLOEXEC) == fd, "dup3");
+}
+
+static void by_number(int fd, int other)
+{
+	check(!syscall(SYS_close, fd) && dup(other) == fd, "close");
+}
+
+/*
+ * The number of the descriptor is another file's when the events are taken, of reads across the
+ * file's end and of reads of which one goes into no memory. Some have ended before, some have not.
+ */
+static void renumbered(void)
+{
+	void (*const ways[])(int, int) = { by_close, by_close_range, by_dup2, by_dup3, by_number };
+	int fd = made_file(), other = open_file("other", O_RDWR | O_DIRECT);
+	aio_context_t context = new_context();
+
+	for (int place = 0; place < PAGES; place++) {
+		fill(memory, (uint32_t)place + 7777);
+		check(pwrite(other, memory, PAGE, (off_t)place * PAGE) == PAGE, "pwrite");
+	}
+	check(!ftruncate(fd, (off_t)(PAGES - 4) * PAGE + 4096), "ftruncate");
+	ask(context);
+	for (unsigned turn = 0; turn < 4 * sizeof(ways) / sizeof(ways[0]); turn++) {
+		int is_short = turn % 2, first = is_short ? PAGES - 8 : 8, used = dup(fd);
+
+		memset(ended, 0, sizeof(ended));
+		for (int place = first; place < first + 8; place++) {
+			char *buffer = !is_short && place == first + 3 ? (char *)4096 : buffer_of(place);
+
+			check(submit(context, used, place, buffer, (long long)place * PAGE) == 1, "io_submit");
+		}
+		if (turn / 2 % 2)
+			usleep(30000);
+		ways[turn / 4](used, other);
+		show(context, first, 8);
+		for (int place = first; place < first + (is_short ? 4 : 3); place++)
+			printf("page %d\n", is_page(buffer_of(place), (uint32_t)place));
+		close(used);
+	}
+}
+
 static void destroyed(void)
 {
 	int fd = made_file(), wrong_ones = 0;
@@ -315,6 +376,7 @@ static void rate(void)
 
 static const struct pattern patterns[] = {
 	{ "extents", extents }, { "ends", ends }, { "wrong", wrong }, { "shut", shut },
+	{ "renumbered", renumbered },
 	{ "destroyed", destroyed }, { "told", told }, { "takers", takers }, { "rate", rate },
 };
 

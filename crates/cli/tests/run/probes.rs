@@ -221,6 +221,7 @@ mod gathered {
         ends 515
         wrong 515
         shut 513
+        renumbered 1100
         destroyed 513
         told 512
         takers 513

@@ -37,7 +37,7 @@ fn retire(descriptor: c_int) {
         rings::retire(number, number);
     }
     ahead::forget(descriptor);
-    asynchronous::flush(|_, of| of == descriptor);
+    asynchronous::flush_closed(|of| of == descriptor);
     descriptor::forget(descriptor);
 }
 
@@ -48,7 +48,7 @@ fn retire_range(first: c_uint, last: c_uint) {
     }
     rings::retire(first, last);
     ahead::forget_range(first, last);
-    asynchronous::flush(|_, of| (first..=last).contains(&(of as c_uint)));
+    asynchronous::flush_closed(|of| (first..=last).contains(&(of as c_uint)));
     descriptor::forget_range(first, last);
 }
 
