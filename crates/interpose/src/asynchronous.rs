@@ -231,11 +231,11 @@ fn begin_change(block: &Block) -> Option<Extent> {
 /// A block that may have written a page was submitted.
 fn note_written(block: &Block) {
     if let Some(client) = client::of_request()
-        && let Some((_, length)) = block.written()
+        && let Some((buffer, length)) = block.written()
         && ahead::may_be_page(client.memory, block.offset(), length)
     {
         let (descriptor, offset) = (block.descriptor(), block.offset());
-        block.with_written(|page| ahead::note_write(client.memory, descriptor, offset, page));
+        ahead::note_submitted(client.memory, descriptor, offset, length, buffer);
     }
 }
 

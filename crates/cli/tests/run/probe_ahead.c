@@ -202,6 +202,19 @@ static ssize_t by_aio(int fd, void *page, size_t size, off_t offset)
 	return (ssize_t)event.res;
 }
 
+/* From memory that is not there, or ends in the middle of a branch page. */
+static ssize_t by_aio_from_nowhere(int fd, void *page, size_t size, off_t offset)
+{
+	char *part = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	check(part != MAP_FAILED && !munmap(part + 4096, 2 * size - 4096), "mmap");
+	make_branch(page);
+	memcpy(part, page, 4096);
+	check(by_aio(fd, part, size, PAGE) == -EFAULT, "a write of a part");
+	check(by_aio(fd, (char *)4096, size, offset) == -EFAULT, "a write of nothing");
+	return (ssize_t)size;
+}
+
 static ssize_t by_stdio(int fd, void *page, size_t size, off_t offset)
 {
 	FILE *file = fopen(path, "r+");
@@ -445,6 +458,8 @@ int main(int argc, char **argv)
 		change_by(fd, from, by_number);
 	else if (!strcmp(way, "aio"))
 		change_by(fd, from, by_aio);
+	else if (!strcmp(way, "aio_from_nowhere"))
+		change_by(fd, from, by_aio_from_nowhere);
 	else if (!strcmp(way, "stdio"))
 		change_by(fd, from, by_stdio);
 	else if (!strcmp(way, "other_descriptor"))

@@ -71,14 +71,31 @@ pub fn take_step() -> Option<(u16, u32)> {
 
 /// A branch page has gone by.
 pub fn branch(descriptor: u16, page: &[u8]) {
+    keep(descriptor, page.len(), |place| {
+        pages::keep_branch(place, page);
+        true
+    });
+}
+
+/// The same for one that lies in the program's memory, if it does.
+pub fn branch_if_there(descriptor: u16, address: usize, length: usize) {
+    keep(descriptor, length, |place| {
+        pages::keep_branch_if_there(place, address, length)
+    });
+}
+
+fn keep(descriptor: u16, length: usize, copy: impl FnOnce(usize) -> bool) {
     let place = BRANCHES.iter().position(|place| {
         place
             .compare_exchange(0, BUSY, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     });
     if let Some(place) = place {
-        pages::keep_branch(place, page);
-        let what = THERE | (page.len() as u64) << 16 | u64::from(descriptor);
+        if !copy(place) {
+            BRANCHES[place].store(0, Ordering::Release);
+            return;
+        }
+        let what = THERE | (length as u64) << 16 | u64::from(descriptor);
         BRANCHES[place].store(what, Ordering::Release);
         ring();
     }

@@ -93,7 +93,7 @@ pub fn serve(
 
 /// A page was read from the disk.
 pub fn note_read(client: Client, known: &Known, descriptor: i32, offset: u64, page: &[u8]) {
-    let Some((head, descriptor)) = look(client.memory, descriptor, offset, page) else {
+    let Some((head, descriptor)) = look(client.memory, descriptor, offset, page.len(), page) else {
         return;
     };
     match head.level {
@@ -111,23 +111,46 @@ pub fn note_read(client: Client, known: &Known, descriptor: i32, offset: u64, pa
     client::start_reader(reading::start_thread);
 }
 
-/// A page was written, or is with the kernel.
+/// A page was written.
 pub fn note_write(memory: &Memory, descriptor: i32, offset: u64, page: &[u8]) {
-    if let Some((head, descriptor)) = look(memory, descriptor, offset, page)
+    if let Some((head, descriptor)) = look(memory, descriptor, offset, page.len(), page)
         && head.level == 1
     {
         mailbox::branch(descriptor, page);
     }
 }
 
-/// The head of a page of an index, if pages are read ahead.
-fn look(memory: &Memory, descriptor: i32, offset: u64, page: &[u8]) -> Option<(Head, u16)> {
+/// A page is with the kernel, which may find that there is none at this address.
+pub fn note_submitted(
+    memory: &Memory,
+    descriptor: i32,
+    offset: u64,
+    length: usize,
+    address: usize,
+) {
+    let mut head = [0; page::HEAD_BYTES];
+    if pages::copy_if_there(address, &mut head)
+        && let Some((head, descriptor)) = look(memory, descriptor, offset, length, &head)
+        && head.level == 1
+    {
+        mailbox::branch_if_there(descriptor, address, length);
+    }
+}
+
+/// The head of a page of an index, if pages are read ahead. `start`: the first bytes of so many.
+fn look(
+    memory: &Memory,
+    descriptor: i32,
+    offset: u64,
+    length: usize,
+    start: &[u8],
+) -> Option<(Head, u16)> {
     if memory.rules.read_ahead_bytes == 0 || custody::is_over() {
         return None;
     }
-    let number = page_of(offset, page.len())?;
-    let head = page::head(page).filter(|head| head.number == number)?;
-    let bytes = page.len() as u32;
+    let number = page_of(offset, length)?;
+    let head = page::head(start).filter(|head| head.number == number)?;
+    let bytes = length as u32;
     let known = PAGE_BYTES.compare_exchange(0, bytes, Ordering::AcqRel, Ordering::Acquire);
     (known.is_ok() || known == Err(bytes)).then_some(())?;
     Some((head, u16::try_from(descriptor).ok()?))

@@ -24,6 +24,8 @@ const INDEX: usize = HEADER + 28;
 /// Where the system records of a compact page lie.
 const INFIMUM: usize = 99;
 const SUPREMUM: usize = 112;
+/// What tells of a page all that [`head`] does.
+pub const HEAD_BYTES: usize = INDEX + 8;
 /// Behind the text of the supremum.
 const HEAP_START: usize = SUPREMUM + 8;
 /// Bytes before a record's origin, without lengths of fields and the bits of nulls.

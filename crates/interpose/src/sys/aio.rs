@@ -194,16 +194,6 @@ impl Block {
         (self.opcode == PWRITE).then_some((self.buffer as usize, self.count as usize))
     }
 
-    /// Looks at what it writes, which the kernel has.
-    pub fn with_written(&self, look: impl FnOnce(&[u8])) {
-        if let Some((buffer, length)) = self.written() {
-            // SAFETY: the kernel took the block, so there are so many bytes, and until it ends
-            // the program leaves them as they are. A program that does not gets a hint that is
-            // wrong, as bytes have no other meaning here.
-            unsafe { super::pages::with_buffer(buffer, length, look) };
-        }
-    }
-
     pub fn descriptor(&self) -> i32 {
         self.descriptor as i32
     }
@@ -422,9 +412,9 @@ pub fn peek(context: usize, mut give: impl FnMut(usize, i64)) {
     }
 }
 
-/// Copies what lies there, if there is anything any more: another thread may destroy the context
-/// meanwhile.
-fn copy<T: Copy>(from: usize, to: &mut [T]) -> bool {
+/// Copies what lies there, if there is anything: nothing is sure of a program's memory that the
+/// kernel has not looked at, and another thread may destroy a context meanwhile.
+pub(super) fn copy<T: Copy>(from: usize, to: &mut [T]) -> bool {
     let bytes = size_of_val(to);
     let own = libc::iovec {
         iov_base: to.as_mut_ptr().cast(),

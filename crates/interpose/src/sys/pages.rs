@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use iolane_protocol::sys::raw::syscall6;
 
+use super::aio;
 use crate::ahead::mailbox::BRANCHES_MAX;
 use crate::ahead::page::PAGE_BYTES_MAX;
 
@@ -18,6 +19,19 @@ unsafe impl Sync for Branches {}
 
 static BRANCHES: Branches =
     Branches([const { UnsafeCell::new([0; PAGE_BYTES_MAX]) }; BRANCHES_MAX]);
+
+/// Copies what lies in the program's memory, if there is anything: that a write was submitted does
+/// not say so.
+pub fn copy_if_there(address: usize, to: &mut [u8]) -> bool {
+    aio::copy(address, to)
+}
+
+/// Copies a branch page, if there is one. Only the owner of the place calls this.
+pub fn keep_branch_if_there(place: usize, address: usize, length: usize) -> bool {
+    // SAFETY: the caller owns the place.
+    let kept = unsafe { &mut *BRANCHES.0[place].get() };
+    copy_if_there(address, &mut kept[..length])
+}
 
 /// Copies a branch page. Only the owner of the place calls this.
 pub fn keep_branch(place: usize, page: &[u8]) {
