@@ -5,6 +5,7 @@ use std::ptr;
 use iolane_protocol::sys::raw::syscall6;
 
 use super::arguments::length_of;
+use super::watch;
 use crate::asynchronous;
 use crate::gather::{self, Ended};
 
@@ -291,7 +292,8 @@ impl Drop for Nothing {
     }
 }
 
-/// Waits for a free descriptor where there is none, as for a place in a context.
+/// Waits for a free descriptor where there is none, as for a place in a context. Its number is out
+/// of the way: a request of the program's on one that it has closed must not find this file.
 fn empty_file() -> u32 {
     let arguments = [
         c"iolane".as_ptr().addr(),
@@ -304,10 +306,16 @@ fn empty_file() -> u32 {
     loop {
         // SAFETY: the name is a C string.
         let result = unsafe { syscall6(libc::SYS_memfd_create, arguments) };
-        match u32::try_from(result) {
-            Ok(descriptor) => return descriptor,
-            Err(_) if is_for_now(result) => nap(),
-            Err(_) => give_up(result),
+        match i32::try_from(result).ok().filter(|&made| made >= 0) {
+            Some(made) => {
+                let moved = watch::duplicate(made);
+                if moved.is_some() {
+                    watch::close(made);
+                }
+                return moved.unwrap_or(made) as u32;
+            }
+            None if is_for_now(result) => nap(),
+            None => give_up(result),
         }
     }
 }

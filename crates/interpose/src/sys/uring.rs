@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use iolane_protocol::sys::raw::syscall6;
 
 use super::aio;
-use super::watch::DESCRIPTOR_MIN;
+use super::watch;
 
 /// A submission queue entry.
 #[derive(Clone, Copy, Default)]
@@ -143,17 +143,7 @@ pub fn pieces_at(address: u64, count: usize) -> [(u64, u64); PIECES_MAX] {
 
 /// Another descriptor for a ring; `None`: there is no such ring, or no room.
 pub fn duplicate(descriptor: i32) -> Option<i32> {
-    let arguments = [
-        descriptor as usize,
-        libc::F_DUPFD_CLOEXEC as usize,
-        DESCRIPTOR_MIN,
-        0,
-        0,
-        0,
-    ];
-    // SAFETY: makes a descriptor, and touches no memory.
-    let result = unsafe { syscall6(libc::SYS_fcntl, arguments) };
-    i32::try_from(result).ok().filter(|&made| made >= 0)
+    watch::duplicate(descriptor)
 }
 
 /// Whether two descriptors name one ring. Also where the kernel cannot say it (kcmp(2)).

@@ -6,7 +6,7 @@ use iolane_protocol::sys::raw::syscall6;
 use super::file;
 
 /// Our own descriptors lie here or above: programs count on getting the lowest.
-pub(super) const DESCRIPTOR_MIN: usize = 900;
+const DESCRIPTOR_MIN: usize = 900;
 
 /// `linux/fcntl.h`; all that are not in the `libc` crate for every target.
 const F_SETSIG: usize = 10;
@@ -25,10 +25,21 @@ pub fn open() -> Option<i32> {
     // SAFETY: takes a number.
     let first = unsafe { syscall6(libc::SYS_inotify_init1, [flags, 0, 0, 0, 0, 0]) };
     let first = i32::try_from(first).ok().filter(|&first| first >= 0)?;
-    let moved = fcntl(first, libc::F_DUPFD_CLOEXEC as usize, DESCRIPTOR_MIN);
-    // SAFETY: ours, and known to nobody else.
-    unsafe { syscall6(libc::SYS_close, [first as usize, 0, 0, 0, 0, 0]) };
-    i32::try_from(moved).ok().filter(|&moved| moved >= 0)
+    let moved = duplicate(first);
+    close(first);
+    moved
+}
+
+/// The same file under a number that is out of the program's way. `None`: there is none.
+pub(super) fn duplicate(descriptor: i32) -> Option<i32> {
+    let made = fcntl(descriptor, libc::F_DUPFD_CLOEXEC as usize, DESCRIPTOR_MIN);
+    i32::try_from(made).ok().filter(|&made| made >= 0)
+}
+
+/// One of ours, known to nobody else.
+pub(super) fn close(descriptor: i32) {
+    // SAFETY: takes a number; no memory lies behind these.
+    unsafe { syscall6(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
 }
 
 /// From now on somebody who opens, removes, renames or changes the attributes of the file
