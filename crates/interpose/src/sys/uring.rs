@@ -143,7 +143,7 @@ pub fn pieces_at(address: u64, count: usize) -> [(u64, u64); PIECES_MAX] {
 
 /// Another descriptor for a ring; `None`: there is no such ring, or no room.
 pub fn duplicate(descriptor: i32) -> Option<i32> {
-    watch::duplicate(descriptor)
+    watch::duplicate_anywhere(descriptor)
 }
 
 /// Whether two descriptors name one ring. Also where the kernel cannot say it (kcmp(2)).

@@ -32,7 +32,16 @@ pub fn open() -> Option<i32> {
 
 /// The same file under a number that is out of the program's way. `None`: there is none.
 pub(super) fn duplicate(descriptor: i32) -> Option<i32> {
-    let made = fcntl(descriptor, libc::F_DUPFD_CLOEXEC as usize, DESCRIPTOR_MIN);
+    duplicate_from(descriptor, DESCRIPTOR_MIN)
+}
+
+/// The same, and under any number where the limit of open files allows none of these.
+pub(super) fn duplicate_anywhere(descriptor: i32) -> Option<i32> {
+    duplicate(descriptor).or_else(|| duplicate_from(descriptor, 0))
+}
+
+fn duplicate_from(descriptor: i32, least: usize) -> Option<i32> {
+    let made = fcntl(descriptor, libc::F_DUPFD_CLOEXEC as usize, least);
     i32::try_from(made).ok().filter(|&made| made >= 0)
 }
 

@@ -109,8 +109,9 @@ impl<P: Pages> Watch for OfKey<'_, '_, '_, P> {
 impl<B: Backing> Transaction<'_, B> {
     /// The rows of a table with keys in any of some ranges, or with `index` in ranges of
     /// its columns, each with the number of its range. What is not in memory is read
-    /// together, some hundred rows at a time, so that many rows take little longer than
-    /// one: for joins, whose keys are known before the rows are needed.
+    /// together, at first 64 rows and later up to 16,384 at a time, so that many rows take
+    /// little longer than one: for joins, whose keys are known before the rows are needed.
+    /// 4 MiB of rows are kept until they are asked for.
     ///
     /// ```no_run
     /// # fn show(store: &iolane_store::Store) -> Result<(), iolane_store::Error> {
