@@ -285,10 +285,8 @@ impl Nothing {
 
 impl Drop for Nothing {
     fn drop(&mut self) {
-        let arguments = [self.block.descriptor as usize, 0, 0, 0, 0, 0];
-        // SAFETY: the descriptor is this value's own. The kernel keeps the file for as long as
-        // a request on it is under way.
-        unsafe { syscall6(libc::SYS_close, arguments) };
+        // The kernel keeps the file for as long as a request on it is under way.
+        watch::close(self.block.descriptor as i32);
     }
 }
 

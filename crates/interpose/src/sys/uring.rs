@@ -155,10 +155,9 @@ pub fn is_same(one: i32, other: i32) -> bool {
     unsafe { syscall6(libc::SYS_kcmp, arguments) <= 0 }
 }
 
-/// Closes a descriptor of the library's own.
+/// Closes a descriptor that [`duplicate`] has made.
 pub fn close(descriptor: i32) {
-    // SAFETY: the caller has made it by `duplicate`.
-    unsafe { syscall6(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
+    watch::close(descriptor);
 }
 
 /// A completion for a program's ring.
