@@ -131,6 +131,7 @@ public:
 	int index_first(uchar *record) override;
 	int index_last(uchar *record) override;
 	int index_next_same(uchar *record, const uchar *key, uint length) override;
+	int prepare_range_scan(const key_range *from, const key_range *to) override;
 	int read_range_first(const key_range *from, const key_range *to, bool is_one_key, bool sorted) override;
 	int read_range_next() override;
 	int reset() override;
@@ -193,6 +194,7 @@ private:
 	std::string end_key(uint key, const key_range &to, bool is_one_key);
 	int check_readable();
 	void bound_by_end_of_range(Range *range);
+	std::string take_begin();
 	int open_cursor(uint key, const Range &range);
 	void close_cursor();
 	int leave_end(uchar *record, bool backward);
@@ -256,6 +258,10 @@ private:
 	bool only_keys_ = false;
 	/* Its rows all have the key that was searched for. */
 	bool is_one_key_ = false;
+	/* It goes backwards, and ends where the server's range begins: nothing before that is asked for. */
+	bool ends_with_range_ = false;
+	/* Where the range begins that the server is about to read backwards; empty: with the index. */
+	std::string begin_;
 	bool has_row_ = false;
 	/* What was searched for, as the beginning of a key. */
 	std::string search_;

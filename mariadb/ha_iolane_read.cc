@@ -14,6 +14,7 @@ void ha_iolane::close_cursor()
 	cursor_ = nullptr;
 	is_narrow_ = false;
 	is_one_key_ = false;
+	ends_with_range_ = false;
 	only_keys_ = false;
 	has_row_ = false;
 	is_old_ = false;
@@ -228,6 +229,7 @@ int ha_iolane::cmp_ref(const uchar *a, const uchar *b)
 int ha_iolane::index_init(uint key, bool)
 {
 	active_index = key;
+	begin_.clear();
 	return 0;
 }
 
@@ -323,12 +325,32 @@ void ha_iolane::bound_by_end_of_range(Range *range)
 	is_narrow_ = true;
 }
 
+/*
+ * The server tells a range before it reads it backwards. Without its begin a locking cursor would not come
+ * to its end, where it looks again for rows that others have moved meanwhile.
+ */
+int ha_iolane::prepare_range_scan(const key_range *from, const key_range *)
+{
+	begin_ = from ? first_key(active_index, *from) : std::string();
+	return 0;
+}
+
+/* The begin of the range that the server has told; it is for one read. */
+std::string ha_iolane::take_begin()
+{
+	std::string begin;
+
+	begin.swap(begin_);
+	return begin;
+}
+
 int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map parts,
 			      enum ha_rkey_function how)
 {
 	std::string bytes = search_key(active_index, key, parts, bound_of(how));
+	std::string begin = take_begin();
 	Range range;
-	bool is_narrow = false;
+	bool is_narrow = false, ends_with_range = false;
 
 	search_ = bytes;
 	if (how == HA_READ_KEY_EXACT && is_primary(active_index) && is_whole(active_index, parts)) {
@@ -377,7 +399,10 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 	default:
 		return HA_ERR_WRONG_COMMAND;
 	}
-	if (!range.backward && !is_narrow) {
+	if (!is_narrow && range.backward) {
+		is_narrow = ends_with_range = range.has_lower = !begin.empty();
+		range.lower = begin;
+	} else if (!is_narrow) {
 		close_cursor();
 		bound_by_end_of_range(&range);
 		is_narrow = is_narrow_;
@@ -387,6 +412,7 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 	if (error)
 		return error;
 	is_narrow_ = is_narrow;
+	ends_with_range_ = ends_with_range;
 	is_one_key_ = how == HA_READ_KEY_EXACT || how == HA_READ_PREFIX;
 	error = fetch(record);
 	if (error != HA_ERR_END_OF_FILE)
@@ -475,6 +501,8 @@ int ha_iolane::index_next(uchar *record)
 
 int ha_iolane::index_prev(uchar *record)
 {
+	if (ends_with_range_ && cursor_)
+		return fetch(record);
 	return walk(record, true);
 }
 
@@ -498,8 +526,19 @@ int ha_iolane::index_last(uchar *record)
 	Range range;
 
 	range.backward = true;
+	range.lower = take_begin();
+	range.has_lower = !range.lower.empty();
 	int error = open_cursor(active_index, range);
 
+	if (error)
+		return error;
+	is_narrow_ = ends_with_range_ = range.has_lower;
+	error = fetch(record);
+	if (error != HA_ERR_END_OF_FILE || !range.has_lower)
+		return error;
+	/* The server would take it that the index is empty, and leave out its other ranges. */
+	range.has_lower = false;
+	error = open_cursor(active_index, range);
 	return error ? error : fetch(record);
 }
 
