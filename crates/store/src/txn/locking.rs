@@ -321,13 +321,17 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
     }
 
     /// Whether a row comes where its entry is of an earlier version, as another transaction has
-    /// changed it: if its true entry is in the range, and behind the cursor. To one that
-    /// is before it the cursor comes, though it has come into a leaf that was copied.
+    /// changed it: if its true entry is in the range, and behind the cursor, or it is the second
+    /// time. To one that is before it the cursor comes, though it has come into a leaf that was copied.
     fn comes_now(&mut self, columns: Vec<u8>, key_at: usize) -> bool {
         let mut entry = columns;
         entry.extend_from_slice(&self.last[key_at..]);
         if !is_within((as_slice(&self.range.0), as_slice(&self.range.1)), &entry) {
             return false;
+        }
+        // The second time it would be left out there, as one that was locked.
+        if self.is_again {
+            return true;
         }
         let has_passed = self.cursor.has_passed(&entry, &self.last);
         if !has_passed {

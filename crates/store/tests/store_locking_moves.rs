@@ -1,0 +1,283 @@
+//! Locking reads beside transactions that move rows within the range.
+
+mod simulated;
+
+use iolane::{Arena, SimulatedDisk};
+use iolane_store::data::{ColumnType, Row, TableSchema, Value};
+use iolane_store::{
+    Direction, Error, Isolation, LockMode, Store, Transaction, TransactionOptions, WhenLocked,
+};
+use simulated::*;
+use std::ops::Bound;
+use std::time::Duration;
+
+fn with_table(arena: &Arena, schema: &TableSchema) -> Store {
+    let disk = SimulatedDisk::builder().build().unwrap();
+    let store = Store::create(DIRECTORY, &options(&disk, arena)).unwrap();
+    store.create_table(schema).unwrap();
+    store
+}
+
+fn begin(store: &Store, isolation: Isolation) -> Transaction<'_> {
+    let mut options = TransactionOptions::default();
+    options.isolation = isolation;
+    options.lock_timeout = Some(Duration::from_millis(50));
+    store.begin_with(&options)
+}
+
+fn ids(rows: impl Iterator<Item = Result<Row, Error>>) -> Vec<Value> {
+    rows.map(|row| row.unwrap()[0].clone()).collect()
+}
+
+/// Whoever goes by an index has copied a part of it. A row that another one moves within the
+/// range comes all the same, once: ahead of the cursor, behind it, or where it was.
+#[test]
+fn a_row_that_moves_in_an_index_is_not_missed_by_who_locks_it() {
+    let arena = arena();
+    let places = TableSchema::new("places")
+        .column("id", ColumnType::Integer)
+        .column("round", ColumnType::Integer)
+        .column("place", ColumnType::Integer)
+        .primary_key(["round", "id"])
+        .index("by_place", ["round", "place"]);
+    let store = with_table(&arena, &places);
+    let mut round = 0;
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+        for (direction, id) in [(Direction::Forward, 3), (Direction::Backward, 2)] {
+            for (place, is_while) in (1..60).flat_map(|place| [(place, true), (place, false)]) {
+                round += 1;
+                // Of this round: what others left in the index is not in the way.
+                let row = |id: i64, place: i64| [id, round, place].map(Value::from).to_vec();
+                let mut filling = store.begin();
+                for id in 0..6 {
+                    filling.insert("places", row(id, 10 * id)).unwrap();
+                }
+                filling.commit().unwrap();
+                let moves = || {
+                    let mut other = store.begin();
+                    assert!(other.update("places", row(id, place)).unwrap());
+                    other.commit().unwrap();
+                };
+                if !is_while {
+                    moves();
+                }
+                let mut locking = begin(&store, isolation);
+                let ends = [5, 45].map(|place| [round.into(), place.into()]);
+                let bounds = (Bound::Included(&ends[0][..]), Bound::Included(&ends[1][..]));
+                let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
+                let mut rows = locking
+                    .lock_range_by("places", "by_place", bounds, direction, mode, when)
+                    .unwrap();
+                let mut found = vec![rows.next().unwrap().unwrap()];
+                if is_while {
+                    moves();
+                }
+                found.extend(rows.map(Result::unwrap));
+                let mut wanted: Vec<(i64, i64)> = [1, 2, 3, 4]
+                    .map(|one| (if one == id { place } else { 10 * one }, one))
+                    .into_iter()
+                    .filter(|(place, _)| (5..=45).contains(place))
+                    .collect();
+                wanted.sort_unstable();
+                if direction == Direction::Backward {
+                    wanted.reverse();
+                }
+                let mut wanted: Vec<Row> = wanted.iter().map(|it| row(it.1, it.0)).collect();
+                // One that has moved behind the cursor comes where it was.
+                let is_behind = match direction {
+                    Direction::Forward => place < 30,
+                    Direction::Backward => place > 20,
+                };
+                if is_while && is_behind {
+                    let id = |row: &Row| format!("{:?}", row[0]);
+                    wanted.sort_by_key(id);
+                    found.sort_by_key(id);
+                }
+                let what = format!("{isolation:?}, {direction:?}, to {place}, {is_while}");
+                assert_eq!(found, wanted, "{what}");
+            }
+        }
+    }
+}
+
+/// A row that moves back from a leaf to which the cursor has yet to come leaves an entry
+/// there, which stays until the cursor has seen it, whatever could be purged.
+#[test]
+fn a_row_that_moves_from_a_later_leaf_is_not_missed_though_all_is_purged() {
+    const ROWS: i64 = 4000;
+    let arena = arena();
+    let places = TableSchema::new("places")
+        .column("id", ColumnType::Integer)
+        .column("place", ColumnType::Integer)
+        .primary_key(["id"])
+        .index("by_place", ["place"]);
+    let row = |id: i64, place: i64| [id, place].map(Value::from).to_vec();
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+        for (direction, from, to) in [
+            (Direction::Forward, ROWS - 1, 0),
+            (Direction::Backward, 0, ROWS - 1),
+        ] {
+            let store = with_table(&arena, &places);
+            let mut filling = store.begin();
+            for id in 0..ROWS {
+                filling.insert("places", row(id, id)).unwrap();
+            }
+            filling.commit().unwrap();
+            let mut locking = begin(&store, isolation);
+            let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
+            let mut rows = locking
+                .lock_range_by("places", "by_place", .., direction, mode, when)
+                .unwrap();
+            assert_eq!(rows.next().unwrap().unwrap(), row(to, to));
+            let mut other = store.begin();
+            assert!(other.update("places", row(from, to)).unwrap());
+            other.commit().unwrap();
+            while store.purge(1000).unwrap() > 0 {}
+            let rest = ids(rows);
+            let what = format!("{isolation:?}, {direction:?}");
+            assert_eq!(rest.len() as i64, ROWS - 1, "{what}");
+            assert_eq!(rest.last(), Some(&from.into()), "{what}");
+        }
+    }
+}
+
+/// Another primary key makes another row of it. Whoever comes to where it was looks for it
+/// where it is: by the rows, and by an index.
+#[test]
+fn a_row_that_gets_another_primary_key_is_not_missed() {
+    let arena = arena();
+    let places = TableSchema::new("places")
+        .column("place", ColumnType::Integer)
+        .column("id", ColumnType::Integer)
+        .primary_key(["place"])
+        .index("by_id", ["id"]);
+    let row = |place: i64, id: i64| [place, id].map(Value::from).to_vec();
+    for by_index in [true, false] {
+        for direction in [Direction::Forward, Direction::Backward] {
+            for place in [0, 15, 35, 100] {
+                let store = with_table(&arena, &places);
+                let mut filling = store.begin();
+                for id in 1..6 {
+                    filling.insert("places", row(10 * id, id)).unwrap();
+                }
+                filling.commit().unwrap();
+                let mut locking = begin(&store, Isolation::ReadCommitted);
+                let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
+                let mut rows = match by_index {
+                    true => locking.lock_range_by("places", "by_id", .., direction, mode, when),
+                    false => locking.lock_range("places", .., direction, mode, when),
+                }
+                .unwrap();
+                let mut found = vec![rows.next().unwrap().unwrap()];
+                // Twice: the second row is not there either when the first one is looked for.
+                for (from, to) in [(30, place + 1), (place + 1, place)] {
+                    let mut other = store.begin();
+                    assert!(other.delete("places", &[from.into()]).unwrap());
+                    other.insert("places", row(to, 3)).unwrap();
+                    other.commit().unwrap();
+                }
+                while store.purge(1000).unwrap() > 0 {}
+                found.extend(rows.map(Result::unwrap));
+                let mut ids: Vec<String> =
+                    found.iter().map(|row| format!("{:?}", row[1])).collect();
+                ids.sort();
+                let wanted: Vec<String> = (1..6)
+                    .map(|id: i64| format!("{:?}", Value::from(id)))
+                    .collect();
+                assert_eq!(
+                    ids, wanted,
+                    "to {place}, {direction:?}, by index: {by_index}"
+                );
+                assert!(found.contains(&row(place, 3)));
+            }
+        }
+    }
+}
+
+/// Between each two rows that come, others move rows that are not locked yet, to places where
+/// rows were before, too: all come, once, as they are in the end.
+#[test]
+fn rows_that_move_at_random_are_not_missed_by_who_locks_them() {
+    const ROWS: i64 = 8;
+    let arena = arena();
+    let places = TableSchema::new("places")
+        .column("place", ColumnType::Integer)
+        .column("id", ColumnType::Integer)
+        .column("amount", ColumnType::Integer)
+        .primary_key(["place"])
+        .index("by_amount", ["amount"]);
+    for seed in 0..2000 {
+        let mut random = Random(seed);
+        let mut below = |end: i64| random.below(end as u64) as i64;
+        let store = with_table(&arena, &places);
+        // Of each row: its place, and its amount.
+        let mut kept: Vec<(i64, i64)> = (0..ROWS).map(|id| (2 * id, id)).collect();
+        let row =
+            |id: i64, (place, amount): (i64, i64)| [place, id, amount].map(Value::from).to_vec();
+        let mut filling = store.begin();
+        for id in 0..ROWS {
+            filling
+                .insert("places", row(id, kept[id as usize]))
+                .unwrap();
+        }
+        filling.commit().unwrap();
+        let mut one_moves = || {
+            let id = below(ROWS);
+            let (from, to) = (kept[id as usize], (below(2 * ROWS + 2), below(ROWS)));
+            let mut other = begin(&store, Isolation::ReadCommitted);
+            let mut changes = || -> Result<(), Error> {
+                let (mode, when) = (LockMode::Exclusive, WhenLocked::Refuse);
+                for place in [from.0, to.0] {
+                    other.lock_row("places", &[place.into()], mode, when)?;
+                }
+                if from.0 == to.0 {
+                    other.update("places", row(id, to))?;
+                } else {
+                    other.delete("places", &[from.0.into()])?;
+                    other.insert("places", row(id, to))?;
+                }
+                Ok(())
+            };
+            // Another row has the place, or is locked.
+            if changes().is_err() || below(8) == 0 {
+                other.rollback().unwrap();
+                return;
+            }
+            other.commit().unwrap();
+            kept[id as usize] = to;
+            if below(4) == 0 {
+                while store.purge(1000).unwrap() > 0 {}
+            }
+        };
+        let (by_index, forward) = (seed % 2 == 0, seed % 4 < 2);
+        for _ in 0..seed % 5 {
+            one_moves();
+        }
+        let mut locking = begin(&store, Isolation::ReadCommitted);
+        let direction = if forward {
+            Direction::Forward
+        } else {
+            Direction::Backward
+        };
+        let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
+        let mut rows = match by_index {
+            true => locking.lock_range_by("places", "by_amount", .., direction, mode, when),
+            false => locking.lock_range("places", .., direction, mode, when),
+        }
+        .unwrap();
+        let mut found = Vec::new();
+        loop {
+            for _ in 0..3 {
+                one_moves();
+            }
+            let Some(row) = rows.next() else { break };
+            found.push(row.unwrap());
+        }
+        found.sort_by_key(|row| format!("{:?}", row[1]));
+        let wanted: Vec<Row> = (0..ROWS).map(|id| row(id, kept[id as usize])).collect();
+        assert_eq!(
+            found, wanted,
+            "seed {seed}, {direction:?}, by index: {by_index}"
+        );
+    }
+}
