@@ -40,7 +40,8 @@ test: ## All tests, system tests included; those that the machine does not allow
 	@status=0; set -x; \
 	$(CARGO) test --locked --workspace --no-fail-fast $(TEST_ARGUMENTS) || status=1; \
 	$(if $(filter-out -- --show-output,$(TEST_ARGUMENTS)),,scripts/c-test || status=1; scripts/kernel-test || status=1; \
-		PROFILE=dev scripts/mariadb-test --if-ready iolane || status=1;) \
+		PROFILE=dev scripts/mariadb-test --if-ready iolane || status=1; \
+		PROFILE=dev scripts/mariadb-concurrent --if-ready --rounds 6 || status=1;) \
 	exit $$status
 
 c-test: ## Examples and tests in C: plain, static, under AddressSanitizer and valgrind; part of make test

@@ -138,7 +138,9 @@ class Worker(threading.Thread):
 
     def steps(self, table):
         steps = [self.add, self.add, self.first_ones, self.absolute, self.absolute, self.pair, self.upsert, self.ignored, self.half, self.claim,
-                 self.claims, self.joined, self.totalled]
+                 self.claims, self.joined]
+        if table.keeps_tree:
+            steps.append(self.totalled)
         if table.fixed:
             steps += [self.balance, self.balance, self.locked, self.two_tables]
             if table.rows <= 100:
