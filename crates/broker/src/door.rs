@@ -163,7 +163,10 @@ impl Guests {
 
     fn watch(&self, end: &OwnedFd, listener: &OwnedFd, file: &File, token: &[u8]) {
         let mut present: Vec<(usize, OwnedFd)> = Vec::new();
-        let mut spare = listener.try_clone().ok();
+        let mut spare = Spare {
+            descriptor: listener.try_clone().ok(),
+            is_missed: false,
+        };
         loop {
             let mut polled = vec![end, listener];
             polled.extend(present.iter().map(|(_, process)| process));
@@ -203,7 +206,7 @@ impl Guests {
         file: &File,
         token: &[u8],
         present: &mut Vec<(usize, OwnedFd)>,
-        spare: &mut Option<OwnedFd>,
+        spare: &mut Spare,
     ) {
         for _ in 0..WELCOMES_MAX {
             if self.expects_numbers() {
@@ -211,23 +214,32 @@ impl Guests {
                 return;
             }
             let came = socket::accept(listener).or_else(|_| {
-                drop(spare.take());
+                drop(spare.descriptor.take());
                 let guest = socket::accept(listener)?;
                 self.turned_away.fetch_add(1, Ordering::Relaxed);
                 drop(guest);
-                *spare = listener.try_clone().ok();
+                spare.descriptor = listener.try_clone().ok();
                 Ok::<_, io::Error>(None)
             });
             let guest = match came {
                 Ok(Some(guest)) => guest,
                 Ok(None) => return,
-                Err(_) => {
+                Err(error) => {
+                    if is_shortage(&error) && !spare.is_missed {
+                        spare.is_missed = true;
+                        self.turned_away.fetch_add(1, Ordering::Relaxed);
+                    }
                     thread::sleep(PAUSE);
                     return;
                 }
             };
+            let was_missed = std::mem::take(&mut spare.is_missed);
             match self.welcome(&guest, file, token, present) {
-                Ok(Some(come)) => present.push(come),
+                Ok(Some(come)) => {
+                    self.turned_away
+                        .fetch_sub(usize::from(was_missed), Ordering::Relaxed);
+                    present.push(come);
+                }
                 Err(error) if is_shortage(&error) => {
                     self.turned_away.fetch_add(1, Ordering::Relaxed);
                 }
@@ -280,6 +292,14 @@ impl Guests {
         self.came.fetch_add(1, Ordering::Relaxed);
         Ok(Some((client, process)))
     }
+}
+
+/// Kept for whom there is no other descriptor.
+struct Spare {
+    descriptor: Option<OwnedFd>,
+    /// Another thread took its place as it was to be used. Whoever waits for an answer counts as
+    /// sent away, until it comes in all the same.
+    is_missed: bool,
 }
 
 impl State {

@@ -154,6 +154,24 @@ fn a_limit_of_open_files_is_told() {
     assert!(error.contains("ulimit -n"), "{error}");
 }
 
+/// Also where not even the descriptor is to be had that is kept for this.
+#[test]
+fn a_limit_of_open_files_that_is_lowered_is_told() {
+    let directory = on_disk();
+    let output = Command::new(env!("CARGO_BIN_EXE_iolane"))
+        .args(["run", "--", "sh", "-c"])
+        .arg(
+            "prlimit --pid $PPID --nofile=3: && dd if=/dev/zero of=\"$0\" count=1 conv=fsync; \
+             prlimit --pid $PPID --nofile=1024:",
+        )
+        .arg(directory.path().join("file"))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    assert!(error.contains("ulimit -n"), "{error}");
+}
+
 /// Ctrl-C goes to the terminal's foreground group: to the command and to this program, which need
 /// not hand it on, whatever its standard input is.
 #[test]
