@@ -1,14 +1,16 @@
 //! What a server needs of transactions: levels of isolation, locking reads, ranges
 //! by bytes.
 
+mod locking;
 mod simulated;
 
-use iolane::{Arena, SimulatedDisk};
+use iolane::Arena;
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{
     Direction, Error, Isolation, LockError, LockMode, RowChange, Store, Transaction,
     TransactionOptions, WhenLocked,
 };
+use locking::*;
 use simulated::*;
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -29,13 +31,6 @@ fn row(id: i64, count: i64) -> Row {
     vec![id.into(), (id % 2).into(), count.into()]
 }
 
-fn with_table(arena: &Arena, schema: &TableSchema) -> Store {
-    let disk = SimulatedDisk::builder().build().unwrap();
-    let store = Store::create(DIRECTORY, &options(&disk, arena)).unwrap();
-    store.create_table(schema).unwrap();
-    store
-}
-
 fn filled(arena: &Arena) -> Store {
     let store = with_table(arena, &schema());
     let mut transaction = store.begin();
@@ -44,13 +39,6 @@ fn filled(arena: &Arena) -> Store {
     }
     transaction.commit().unwrap();
     store
-}
-
-fn begin(store: &Store, isolation: Isolation) -> Transaction<'_> {
-    let mut options = TransactionOptions::default();
-    options.isolation = isolation;
-    options.lock_timeout = Some(Duration::from_millis(50));
-    store.begin_with(&options)
 }
 
 fn set(store: &Store, id: i64, count: i64) {
@@ -143,10 +131,6 @@ fn what_is_read_for_update_is_not_changed_by_others() {
         }
     });
     assert_eq!(get(&mut store.begin(), 3), Some(row(3, 200)));
-}
-
-fn ids(rows: impl Iterator<Item = Result<Row, Error>>) -> Vec<Value> {
-    rows.map(|row| row.unwrap()[0].clone()).collect()
 }
 
 #[test]

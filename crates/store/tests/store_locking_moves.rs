@@ -1,32 +1,36 @@
 //! Locking reads beside transactions that move rows within the range.
 
+mod locking;
 mod simulated;
 
-use iolane::{Arena, SimulatedDisk};
 use iolane_store::data::{ColumnType, Row, TableSchema, Value};
 use iolane_store::{
-    Direction, Error, Isolation, LockMode, Store, Transaction, TransactionOptions, WhenLocked,
+    Direction, Error, Isolation, LockMode, LockedRows, Store, Transaction, WhenLocked,
 };
+use locking::*;
 use simulated::*;
 use std::ops::Bound;
-use std::time::Duration;
 
-fn with_table(arena: &Arena, schema: &TableSchema) -> Store {
-    let disk = SimulatedDisk::builder().build().unwrap();
-    let store = Store::create(DIRECTORY, &options(&disk, arena)).unwrap();
-    store.create_table(schema).unwrap();
-    store
+fn fill(store: &Store, rows: impl IntoIterator<Item = Row>) {
+    let mut filling = store.begin();
+    for row in rows {
+        filling.insert("places", row).unwrap();
+    }
+    filling.commit().unwrap();
 }
 
-fn begin(store: &Store, isolation: Isolation) -> Transaction<'_> {
-    let mut options = TransactionOptions::default();
-    options.isolation = isolation;
-    options.lock_timeout = Some(Duration::from_millis(50));
-    store.begin_with(&options)
-}
-
-fn ids(rows: impl Iterator<Item = Result<Row, Error>>) -> Vec<Value> {
-    rows.map(|row| row.unwrap()[0].clone()).collect()
+/// By an index or by the primary key.
+fn lock_all<'t, 's>(
+    transaction: &'t mut Transaction<'s>,
+    index: Option<&str>,
+    direction: Direction,
+) -> LockedRows<'t, 's> {
+    let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
+    match index {
+        Some(index) => transaction.lock_range_by("places", index, .., direction, mode, when),
+        None => transaction.lock_range("places", .., direction, mode, when),
+    }
+    .unwrap()
 }
 
 /// Whoever goes by an index has copied a part of it. A row that another one moves within the
@@ -48,11 +52,7 @@ fn a_row_that_moves_in_an_index_is_not_missed_by_who_locks_it() {
                 round += 1;
                 // Of this round: what others left in the index is not in the way.
                 let row = |id: i64, place: i64| [id, round, place].map(Value::from).to_vec();
-                let mut filling = store.begin();
-                for id in 0..6 {
-                    filling.insert("places", row(id, 10 * id)).unwrap();
-                }
-                filling.commit().unwrap();
+                fill(&store, (0..6).map(|id| row(id, 10 * id)));
                 let moves = || {
                     let mut other = store.begin();
                     assert!(other.update("places", row(id, place)).unwrap());
@@ -118,16 +118,9 @@ fn a_row_that_moves_from_a_later_leaf_is_not_missed_though_all_is_purged() {
             (Direction::Backward, 0, ROWS - 1),
         ] {
             let store = with_table(&arena, &places);
-            let mut filling = store.begin();
-            for id in 0..ROWS {
-                filling.insert("places", row(id, id)).unwrap();
-            }
-            filling.commit().unwrap();
+            fill(&store, (0..ROWS).map(|id| row(id, id)));
             let mut locking = begin(&store, isolation);
-            let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
-            let mut rows = locking
-                .lock_range_by("places", "by_place", .., direction, mode, when)
-                .unwrap();
+            let mut rows = lock_all(&mut locking, Some("by_place"), direction);
             assert_eq!(rows.next().unwrap().unwrap(), row(to, to));
             let mut other = store.begin();
             assert!(other.update("places", row(from, to)).unwrap());
@@ -156,18 +149,9 @@ fn a_row_that_gets_another_primary_key_is_not_missed() {
         for direction in [Direction::Forward, Direction::Backward] {
             for place in [0, 15, 35, 100] {
                 let store = with_table(&arena, &places);
-                let mut filling = store.begin();
-                for id in 1..6 {
-                    filling.insert("places", row(10 * id, id)).unwrap();
-                }
-                filling.commit().unwrap();
+                fill(&store, (1..6).map(|id| row(10 * id, id)));
                 let mut locking = begin(&store, Isolation::ReadCommitted);
-                let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
-                let mut rows = match by_index {
-                    true => locking.lock_range_by("places", "by_id", .., direction, mode, when),
-                    false => locking.lock_range("places", .., direction, mode, when),
-                }
-                .unwrap();
+                let mut rows = lock_all(&mut locking, by_index.then_some("by_id"), direction);
                 let mut found = vec![rows.next().unwrap().unwrap()];
                 // Twice: the second row is not there either when the first one is looked for.
                 for (from, to) in [(30, place + 1), (place + 1, place)] {
@@ -214,13 +198,7 @@ fn rows_that_move_at_random_are_not_missed_by_who_locks_them() {
         let mut kept: Vec<(i64, i64)> = (0..ROWS).map(|id| (2 * id, id)).collect();
         let row =
             |id: i64, (place, amount): (i64, i64)| [place, id, amount].map(Value::from).to_vec();
-        let mut filling = store.begin();
-        for id in 0..ROWS {
-            filling
-                .insert("places", row(id, kept[id as usize]))
-                .unwrap();
-        }
-        filling.commit().unwrap();
+        fill(&store, (0..ROWS).map(|id| row(id, kept[id as usize])));
         let mut one_moves = || {
             let id = below(ROWS);
             let (from, to) = (kept[id as usize], (below(2 * ROWS + 2), below(ROWS)));
@@ -259,12 +237,7 @@ fn rows_that_move_at_random_are_not_missed_by_who_locks_them() {
         } else {
             Direction::Backward
         };
-        let (mode, when) = (LockMode::Exclusive, WhenLocked::Wait);
-        let mut rows = match by_index {
-            true => locking.lock_range_by("places", "by_amount", .., direction, mode, when),
-            false => locking.lock_range("places", .., direction, mode, when),
-        }
-        .unwrap();
+        let mut rows = lock_all(&mut locking, by_index.then_some("by_amount"), direction);
         let mut found = Vec::new();
         loop {
             for _ in 0..3 {

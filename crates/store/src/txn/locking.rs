@@ -330,10 +330,7 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
             return false;
         }
         // The second time it would be left out there, as one that was locked.
-        if self.is_again {
-            return true;
-        }
-        let has_passed = self.cursor.has_passed(&entry, &self.last);
+        let has_passed = self.is_again || self.cursor.has_passed(&entry, &self.last);
         if !has_passed {
             self.cursor.go_on_from(&self.last);
         }
