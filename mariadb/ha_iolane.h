@@ -167,6 +167,10 @@ private:
 		std::string lower, upper;
 		bool upper_included = false;
 		bool backward = false;
+		/* It ends before its index does. */
+		bool is_narrow = false;
+		/* It goes backwards, and ends where the server's range begins: nothing before that is asked for. */
+		bool ends_with_range = false;
 	};
 
 	static std::string schema_of(TABLE *form);
@@ -194,7 +198,7 @@ private:
 	std::string end_key(uint key, const key_range &to, bool is_one_key);
 	int check_readable();
 	void bound_by_end_of_range(Range *range);
-	std::string take_begin();
+	void bound_by_begin_of_range(Range *range);
 	int open_cursor(uint key, const Range &range);
 	void close_cursor();
 	int leave_end(uchar *record, bool backward);
@@ -258,9 +262,9 @@ private:
 	bool only_keys_ = false;
 	/* Its rows all have the key that was searched for. */
 	bool is_one_key_ = false;
-	/* It goes backwards, and ends where the server's range begins: nothing before that is asked for. */
+	/* As of its Range. */
 	bool ends_with_range_ = false;
-	/* Where the range begins that the server is about to read backwards; empty: with the index. */
+	/* Where the range begins that the server is about to read backwards, for one read; empty: with the index. */
 	std::string begin_;
 	bool has_row_ = false;
 	/* What was searched for, as the beginning of a key. */

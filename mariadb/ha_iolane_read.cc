@@ -15,6 +15,7 @@ void ha_iolane::close_cursor()
 	is_narrow_ = false;
 	is_one_key_ = false;
 	ends_with_range_ = false;
+	begin_.clear();
 	only_keys_ = false;
 	has_row_ = false;
 	is_old_ = false;
@@ -87,6 +88,8 @@ int ha_iolane::open_cursor(uint key, const Range &range)
 	if (code)
 		return fail(code);
 	only_keys_ = bounds.only_keys;
+	is_narrow_ = range.is_narrow;
+	ends_with_range_ = range.ends_with_range;
 	return 0;
 }
 
@@ -229,7 +232,6 @@ int ha_iolane::cmp_ref(const uchar *a, const uchar *b)
 int ha_iolane::index_init(uint key, bool)
 {
 	active_index = key;
-	begin_.clear();
 	return 0;
 }
 
@@ -322,7 +324,7 @@ void ha_iolane::bound_by_end_of_range(Range *range)
 	}
 	range->has_upper = true;
 	range->upper = end;
-	is_narrow_ = true;
+	range->is_narrow = true;
 }
 
 /*
@@ -335,22 +337,21 @@ int ha_iolane::prepare_range_scan(const key_range *from, const key_range *)
 	return 0;
 }
 
-/* The begin of the range that the server has told; it is for one read. */
-std::string ha_iolane::take_begin()
+void ha_iolane::bound_by_begin_of_range(Range *range)
 {
-	std::string begin;
-
-	begin.swap(begin_);
-	return begin;
+	if (begin_.empty())
+		return;
+	range->has_lower = true;
+	range->lower = begin_;
+	range->is_narrow = true;
+	range->ends_with_range = true;
 }
 
 int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map parts,
 			      enum ha_rkey_function how)
 {
 	std::string bytes = search_key(active_index, key, parts, bound_of(how));
-	std::string begin = take_begin();
 	Range range;
-	bool is_narrow = false, ends_with_range = false;
 
 	search_ = bytes;
 	if (how == HA_READ_KEY_EXACT && is_primary(active_index) && is_whole(active_index, parts)) {
@@ -365,7 +366,7 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 	case HA_READ_KEY_EXACT:
 	case HA_READ_PREFIX:
 	case HA_READ_PREFIX_LAST:
-		is_narrow = true;
+		range.is_narrow = true;
 		range.has_lower = true;
 		range.lower = bytes;
 		range.upper = end_of_prefix(bytes);
@@ -399,25 +400,19 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 	default:
 		return HA_ERR_WRONG_COMMAND;
 	}
-	if (!is_narrow && range.backward) {
-		is_narrow = ends_with_range = range.has_lower = !begin.empty();
-		range.lower = begin;
-	} else if (!is_narrow) {
-		close_cursor();
+	if (!range.is_narrow && range.backward)
+		bound_by_begin_of_range(&range);
+	else if (!range.is_narrow)
 		bound_by_end_of_range(&range);
-		is_narrow = is_narrow_;
-	}
 	int error = open_cursor(active_index, range);
 
 	if (error)
 		return error;
-	is_narrow_ = is_narrow;
-	ends_with_range_ = ends_with_range;
 	is_one_key_ = how == HA_READ_KEY_EXACT || how == HA_READ_PREFIX;
 	error = fetch(record);
 	if (error != HA_ERR_END_OF_FILE)
 		return error;
-	end_ = is_narrow ? End::IN_PLACE : range.backward ? End::BEFORE_ALL : End::BEHIND_ALL;
+	end_ = range.is_narrow ? End::IN_PLACE : range.backward ? End::BEFORE_ALL : End::BEHIND_ALL;
 	return HA_ERR_KEY_NOT_FOUND;
 }
 
@@ -510,15 +505,10 @@ int ha_iolane::index_first(uchar *record)
 {
 	Range range;
 
-	close_cursor();
 	bound_by_end_of_range(&range);
-	bool is_narrow = is_narrow_;
 	int error = open_cursor(active_index, range);
 
-	if (error)
-		return error;
-	is_narrow_ = is_narrow;
-	return fetch(record);
+	return error ? error : fetch(record);
 }
 
 int ha_iolane::index_last(uchar *record)
@@ -526,18 +516,17 @@ int ha_iolane::index_last(uchar *record)
 	Range range;
 
 	range.backward = true;
-	range.lower = take_begin();
-	range.has_lower = !range.lower.empty();
+	bound_by_begin_of_range(&range);
 	int error = open_cursor(active_index, range);
 
 	if (error)
 		return error;
-	is_narrow_ = ends_with_range_ = range.has_lower;
 	error = fetch(record);
-	if (error != HA_ERR_END_OF_FILE || !range.has_lower)
+	if (error != HA_ERR_END_OF_FILE || !range.ends_with_range)
 		return error;
 	/* The server would take it that the index is empty, and leave out its other ranges. */
-	range.has_lower = false;
+	range = Range();
+	range.backward = true;
 	error = open_cursor(active_index, range);
 	return error ? error : fetch(record);
 }
