@@ -201,6 +201,7 @@ private:
 	void bound_by_begin_of_range(Range *range);
 	int open_cursor(uint key, const Range &range);
 	void close_cursor();
+	void forget_range();
 	int leave_end(uchar *record, bool backward);
 	int fetch(uchar *record);
 	int take(uchar *record, bool only_keys = false);
@@ -214,6 +215,8 @@ private:
 	int open_many();
 	int next_of_many(range_id_t *range);
 	void close_many();
+	int next_of_joined(range_id_t *range);
+	void compute_virtual_columns();
 
 	/* Changes. */
 	std::string key_of(const uchar *record);
@@ -276,6 +279,11 @@ private:
 	enum class End { NONE, BEFORE_ALL, BEHIND_ALL, IN_PLACE, BEHIND_SEARCH } end_ = End::NONE;
 	/* It is an earlier statement's. */
 	bool is_old_ = false;
+	/* Several ranges of the statement are locked: one cursor goes through them, of which the server asks for more. */
+	bool locks_ranges_ = false;
+	bool joins_ranges_ = false;
+	/* The cursor is that one, and others may follow. */
+	bool is_joined_ = false;
 	iolane::Row row_;
 	/* The row that came last, by its primary key. */
 	std::string current_;

@@ -36,6 +36,10 @@ int ha_iolane::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint
 	close_many();
 	/* For a join; rows are locked one after the other. */
 	reads_many_ = !(flags & HA_MRR_USE_DEFAULT_IMPL) && !(flags & HA_MRR_SORTED) && lock_ == IOLANE_LOCK_NONE;
+	/* Not where the server wants to know of which range a row is. */
+	locks_ranges_ = lock_ != IOLANE_LOCK_NONE && (flags & HA_MRR_NO_ASSOCIATION) && count > 1;
+	if (is_joined_)
+		close_cursor();
 	return handler::multi_range_read_init(ranges, parameter, count, flags, buffer);
 }
 
@@ -107,9 +111,40 @@ int ha_iolane::open_many()
 	return code ? fail(code) : 0;
 }
 
+/*
+ * One cursor goes through all ranges that a statement locks: a row that others move meanwhile from one to
+ * another is not missed, and the last of them are those with another primary key.
+ */
+int ha_iolane::next_of_joined(range_id_t *range)
+{
+	joins_ranges_ = true;
+	int error = handler::multi_range_read_next(range);
+
+	joins_ranges_ = false;
+	if (error != HA_ERR_END_OF_FILE || !is_joined_)
+		return error;
+	int code = iolane_cursor_go_on(cursor_, transaction(), nullptr);
+
+	if (code)
+		return fail(code);
+	error = fetch(table->record[0]);
+	if (!error)
+		compute_virtual_columns();
+	return error;
+}
+
+/* Where the server reads rows by other calls, it does this. */
+void ha_iolane::compute_virtual_columns()
+{
+	if (table->vfield)
+		table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ);
+}
+
 int ha_iolane::multi_range_read_next(range_id_t *range)
 {
-	int error = reads_many_ ? next_of_many(range) : handler::multi_range_read_next(range);
+	int error = reads_many_	  ? next_of_many(range) :
+		    locks_ranges_ ? next_of_joined(range) :
+				    handler::multi_range_read_next(range);
 
 	/*
 	 * Who reads ranges does not tell of errors: a join takes any for the end of the rows, and
@@ -140,9 +175,8 @@ int ha_iolane::next_of_many(range_id_t *range)
 		if (mrr_funcs.skip_record && mrr_funcs.skip_record(mrr_iter, *range, nullptr))
 			continue;
 		error = take(table->record[0]);
-		/* Where rows come one by one, the server does this. */
-		if (!error && table->vfield)
-			table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ);
+		if (!error)
+			compute_virtual_columns();
 		return error;
 	}
 }

@@ -12,6 +12,13 @@ void ha_iolane::close_cursor()
 {
 	iolane_cursor_free(cursor_);
 	cursor_ = nullptr;
+	is_joined_ = false;
+	forget_range();
+}
+
+/* Of the range that it is in, not of the cursor. */
+void ha_iolane::forget_range()
+{
 	is_narrow_ = false;
 	is_one_key_ = false;
 	ends_with_range_ = false;
@@ -54,8 +61,12 @@ int ha_iolane::open_cursor(uint key, const Range &range)
 	iolane_range bounds = {};
 	std::string index = "k" + std::to_string(key);
 	iolane_value lower = blob(range.lower), upper = blob(range.upper);
+	bool goes_on = joins_ranges_ && is_joined_;
 
-	close_cursor();
+	if (goes_on)
+		forget_range();
+	else
+		close_cursor();
 	if (key != MAX_KEY && !is_primary(key))
 		bounds.index = index.c_str();
 	if (range.has_lower) {
@@ -76,17 +87,20 @@ int ha_iolane::open_cursor(uint key, const Range &range)
 	 */
 	bounds.only_keys = bounds.index && reads_keys() && lock_ == IOLANE_LOCK_NONE && has_columns_of(key);
 	bounds.when_locked = when_locked_;
+	bounds.one_of_many = joins_ranges_;
 	backward_ = range.backward;
 	int error = check_readable();
 
 	if (error)
 		return error;
-	int code = on_table([&](const char *table) {
-		return iolane_cursor_open(transaction(), table, &bounds, &cursor_);
-	});
+	int code = goes_on ? iolane_cursor_go_on(cursor_, transaction(), &bounds) :
+			     on_table([&](const char *table) {
+				     return iolane_cursor_open(transaction(), table, &bounds, &cursor_);
+			     });
 
 	if (code)
 		return fail(code);
+	is_joined_ = joins_ranges_;
 	only_keys_ = bounds.only_keys;
 	is_narrow_ = range.is_narrow;
 	ends_with_range_ = range.ends_with_range;
@@ -354,7 +368,7 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 	Range range;
 
 	search_ = bytes;
-	if (how == HA_READ_KEY_EXACT && is_primary(active_index) && is_whole(active_index, parts)) {
+	if (how == HA_READ_KEY_EXACT && is_primary(active_index) && is_whole(active_index, parts) && !joins_ranges_) {
 		close_cursor();
 		int error = get(record, bytes);
 
@@ -381,7 +395,8 @@ int ha_iolane::index_read_map(uchar *record, const uchar *key, key_part_map part
 		range.lower = end_of_prefix(bytes);
 		range.has_lower = true;
 		if (range.lower.empty()) {
-			close_cursor();
+			if (!joins_ranges_)
+				close_cursor();
 			end_ = End::BEHIND_ALL;
 			return HA_ERR_KEY_NOT_FOUND;
 		}
@@ -573,6 +588,7 @@ int ha_iolane::reset()
 	handles_duplicates_ = false;
 	close_many();
 	reads_many_ = false;
+	locks_ranges_ = false;
 	close_cursor();
 	return 0;
 }

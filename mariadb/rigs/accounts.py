@@ -110,6 +110,12 @@ class Table:
         by_u = f"{of}u BETWEEN {group * UNIQUES} AND {group * UNIQUES + UNIQUES - 1}"
         by_name = f"{of}name LIKE 'g{group:04}%'"
         in_group, in_tag = f"{of}grp = {group}", f"{of}tag = {group}"
+
+        def parts(column, *ends):
+            """Ranges that have all values together, which the server takes for several."""
+            return "(" + " OR ".join(f"{of}{column} BETWEEN {low} AND {high - 1}" for low, high in zip(ends, ends[1:])) + ")"
+
+        first_id, first_u = group * IDS, group * UNIQUES
         return [
             (f"FORCE INDEX ({self.keys[-1]})", by_id),
             ("FORCE INDEX (by_tag)", in_tag),
@@ -121,6 +127,11 @@ class Table:
             ("FORCE INDEX (by_v)", f"{of}v BETWEEN {group * VIRTUALS} AND {group * VIRTUALS + VIRTUALS - 1}"),
             ("FORCE INDEX (by_u)", by_u),
             ("FORCE INDEX (by_amount)", f"{in_group} AND {of}amount > -1000000000000"),
+            (f"FORCE INDEX ({self.keys[-1]})", parts("id", first_id, first_id + 2, first_id + 5, first_id + IDS)),
+            ("FORCE INDEX (by_grp)", f"{in_group} AND {parts('k', 0, 1500, 2500, 4000, PLACES)}"),
+            ("FORCE INDEX (by_k)", f"{parts('k', 0, 2500, PLACES)} AND {in_group}"),
+            ("FORCE INDEX (by_d)", f"{in_group} AND {parts('d', -1000000, 300, 700, 1000000)}"),
+            ("FORCE INDEX (by_u)", parts("u", first_u, first_u + 2500, first_u + 5500, first_u + UNIQUES)),
             ("FORCE INDEX (by_tag, by_u)", f"({in_tag} OR {by_u})"),
             ("FORCE INDEX (by_tag, by_name)", f"({in_tag} OR {by_name})"),
             ("FORCE INDEX (by_tag, by_par)", f"{in_tag} AND {of}par IN (0, 1)"),

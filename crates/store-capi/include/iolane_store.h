@@ -431,6 +431,10 @@ typedef struct iolane_range {
          * key only, all others are null. Mostly the rows need not be read then.
          */
         int32_t only_keys;
+        /**
+         * 1: with locks, it is the first of several, which follow by iolane_cursor_go_on().
+         */
+        int32_t one_of_many;
 } iolane_range;
 
 /**
@@ -984,6 +988,19 @@ int32_t iolane_cursor_open(struct iolane_transaction *transaction,
 int32_t iolane_cursor_next(struct iolane_cursor *cursor,
                            struct iolane_transaction *transaction,
                            struct iolane_row *row);
+
+/**
+ * Goes on with another range of the same index, which has no key in common with those
+ * before; of `range` only the bounds and `backward` count. Where rows are locked, a row
+ * that another transaction moves meanwhile from one of the ranges to another comes once,
+ * in place of the one that was there if it is in a range that has passed. With NULL no
+ * range follows: iolane_cursor_next() goes on with rows that have got another primary
+ * key meanwhile, and were missed where they are. Never blocks for long; fails with
+ * IOLANE_STORE_ERROR_SCHEMA, _ENDED, _DAMAGED, _ARGUMENT. For one thread at a time.
+ */
+int32_t iolane_cursor_go_on(struct iolane_cursor *cursor,
+                            struct iolane_transaction *transaction,
+                            const struct iolane_range *range);
 
 /**
  * Goes on from the row that came last, up to the end of the index; with `backward` =

@@ -144,6 +144,14 @@ impl Table {
         })
     }
 
+    /// What an index is called, or the primary key, and its columns.
+    pub(crate) fn index_columns(&self, index: Option<usize>) -> (&str, &[usize]) {
+        match index {
+            None => ("primary key", &self.key_columns),
+            Some(at) => (&self.indexes[at].name, &self.indexes[at].columns),
+        }
+    }
+
     fn column_type(&self, position: usize) -> ColumnType {
         self.types[position]
     }

@@ -179,7 +179,8 @@ fn a_row_that_gets_another_primary_key_is_not_missed() {
 }
 
 /// Between each two rows that come, others move rows that are not locked yet, to places where
-/// rows were before, too: all come, once, as they are in the end.
+/// rows were before, too, and to other ranges where one statement locks several, in any order:
+/// all come, once, as they are in the end.
 #[test]
 fn rows_that_move_at_random_are_not_missed_by_who_locks_them() {
     const ROWS: i64 = 8;
@@ -237,20 +238,63 @@ fn rows_that_move_at_random_are_not_missed_by_who_locks_them() {
         } else {
             Direction::Backward
         };
-        let mut rows = lock_all(&mut locking, by_index.then_some("by_amount"), direction);
+        let ranges = ranges_of_all(&mut Random(seed), ROWS);
+        let index = by_index.then_some("by_amount");
+        let lock = Some((LockMode::Exclusive, WhenLocked::Wait));
+        let mut cursor = locking
+            .cursor("places", index, as_slices(&ranges[0]), direction, lock)
+            .unwrap()
+            .one_of_many();
         let mut found = Vec::new();
-        loop {
-            for _ in 0..3 {
-                one_moves();
+        for next in 1..=ranges.len() + 1 {
+            loop {
+                for _ in 0..3 {
+                    one_moves();
+                }
+                let Some(row) = cursor.next(&mut locking).unwrap() else {
+                    break;
+                };
+                found.push(row);
             }
-            let Some(row) = rows.next() else { break };
-            found.push(row.unwrap());
+            match ranges.get(next) {
+                Some(range) => cursor
+                    .go_on_with(&locking, as_slices(range), direction)
+                    .unwrap(),
+                None => cursor.end_ranges(),
+            }
         }
         found.sort_by_key(|row| format!("{:?}", row[1]));
         let wanted: Vec<Row> = (0..ROWS).map(|id| row(id, kept[id as usize])).collect();
         assert_eq!(
             found, wanted,
-            "seed {seed}, {direction:?}, by index: {by_index}"
+            "seed {seed}, {direction:?}, by index: {by_index}, {ranges:?}"
         );
     }
+}
+
+type Range = (Bound<Vec<Value>>, Bound<Vec<Value>>);
+
+fn as_slices((lower, upper): &Range) -> (Bound<&[Value]>, Bound<&[Value]>) {
+    let slice = Vec::as_slice;
+    (lower.as_ref().map(slice), upper.as_ref().map(slice))
+}
+
+/// One to four ranges that have all values together, in any order.
+fn ranges_of_all(random: &mut Random, values: i64) -> Vec<Range> {
+    let mut ends: Vec<i64> = (0..random.below(4))
+        .map(|_| random.below(values as u64) as i64)
+        .collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let mut ranges = Vec::new();
+    let mut lower = Bound::Unbounded;
+    for end in ends {
+        let end = vec![Value::from(end)];
+        ranges.push((lower, Bound::Excluded(end.clone())));
+        lower = Bound::Included(end);
+    }
+    ranges.push((lower, Bound::Unbounded));
+    let first = random.below(ranges.len() as u64) as usize;
+    ranges.rotate_left(first);
+    ranges
 }

@@ -53,6 +53,8 @@ pub struct iolane_range {
     /// 1: with an index, and without locks, rows have its columns and those of the primary
     /// key only, all others are null. Mostly the rows need not be read then.
     pub only_keys: i32,
+    /// 1: with locks, it is the first of several, which follow by iolane_cursor_go_on().
+    pub one_of_many: i32,
 }
 
 /// How far a transaction has come in a range. For one thread at a time.
@@ -185,6 +187,10 @@ pub unsafe extern "C" fn iolane_cursor_open(
             0 => opened,
             _ => opened.only_keys(),
         };
+        let opened = match range.one_of_many {
+            0 => opened,
+            _ => opened.one_of_many(),
+        };
         give(
             cursor,
             iolane_cursor {
@@ -213,6 +219,36 @@ pub unsafe extern "C" fn iolane_cursor_next(
         let row = object_mut(row, "row")?;
         let found = row.fill_by(|row| Ok(cursor.cursor.next_in(&mut it.transaction, row)?));
         found.map(i32::from)
+    })
+}
+
+/// Goes on with another range of the same index, which has no key in common with those
+/// before; of `range` only the bounds and `backward` count. Where rows are locked, a row
+/// that another transaction moves meanwhile from one of the ranges to another comes once,
+/// in place of the one that was there if it is in a range that has passed. With NULL no
+/// range follows: iolane_cursor_next() goes on with rows that have got another primary
+/// key meanwhile, and were missed where they are. Never blocks for long; fails with
+/// IOLANE_STORE_ERROR_SCHEMA, _ENDED, _DAMAGED, _ARGUMENT. For one thread at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_cursor_go_on(
+    cursor: *mut iolane_cursor,
+    transaction: *mut iolane_transaction,
+    range: *const iolane_range,
+) -> i32 {
+    // SAFETY: C's promise.
+    done(|| unsafe {
+        let cursor = object_mut(cursor, "cursor")?;
+        let it = object_mut(transaction, "transaction")?;
+        check_store(cursor, it)?;
+        let Some(range) = range.as_ref() else {
+            cursor.cursor.end_ranges();
+            return Ok(());
+        };
+        let within = bounds(range)?;
+        let direction = direction(range.backward);
+        let cursor = &mut cursor.cursor;
+        cursor.go_on_with(&it.transaction, as_slices(&within), direction)?;
+        Ok(())
     })
 }
 

@@ -1,12 +1,12 @@
 //! Cursors: ranges that leave their transaction free between two rows.
 
 use super::locking::LockedWalk;
-use super::range::Walk;
+use super::range::{Walk, encode_bounds};
 use super::{Error, LockMode, Transaction, WhenLocked};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::page_store::PageStore;
-use crate::tree::Direction;
+use crate::tree::{Direction, as_slice};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
@@ -114,6 +114,58 @@ impl<'s, B: Backing> Cursor<'s, B> {
                 transaction.look_for_changes();
                 walk.put_next(transaction, row)
             }
+        }
+    }
+
+    /// Of a statement that locks the rows of several ranges, one after the other: others follow,
+    /// by [`go_on_with`](Self::go_on_with), until [`end_ranges`](Self::end_ranges) says that none do.
+    #[must_use]
+    pub fn one_of_many(mut self) -> Self {
+        if let Way::Locked(walk) = &mut self.0 {
+            walk.set_one_of_many(true);
+        }
+        self
+    }
+
+    /// Goes on with another range of the same index, which has no key in common with those before.
+    /// Where rows are locked, a row that another transaction moves meanwhile from one of the ranges
+    /// to another comes once, in place of the one that was there if it is in a range that has passed.
+    ///
+    /// # Errors
+    /// As [`Transaction::range`].
+    pub fn go_on_with(
+        &mut self,
+        transaction: &Transaction<'s, B>,
+        bounds: impl RangeBounds<[Value]>,
+        direction: Direction,
+    ) -> Result<(), Error> {
+        transaction.check_open()?;
+        let (table, index) = match &self.0 {
+            Way::Seen(walk) => (Arc::clone(&walk.table), walk.index()),
+            Way::Locked(walk) => (Arc::clone(&walk.table), walk.index),
+        };
+        let (of, columns) = table.index_columns(index);
+        let range = encode_bounds(&table, of, columns, &bounds)?;
+        match &mut self.0 {
+            Way::Seen(walk) => {
+                let only_keys = walk.wants_only_keys();
+                let bounds = (as_slice(&range.0), as_slice(&range.1));
+                let table = Arc::clone(&table);
+                *walk = transaction.walk_within(table, index, bounds, direction);
+                if only_keys {
+                    walk.want_only_keys();
+                }
+            }
+            Way::Locked(walk) => walk.go_on_with(transaction, range, direction),
+        }
+        Ok(())
+    }
+
+    /// No other range follows: [`next`](Self::next) goes on with rows that have got another primary
+    /// key meanwhile, and were missed where they are, if there are any.
+    pub fn end_ranges(&mut self) {
+        if let Way::Locked(walk) = &mut self.0 {
+            walk.set_one_of_many(false);
         }
     }
 

@@ -5,7 +5,7 @@
 //! others between them.
 
 use super::locks::{LockError, LockMode};
-use super::range::set_bytes;
+use super::range::{KeyRange, first_key, set_bytes};
 use super::{Error, OpenView, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
@@ -42,14 +42,19 @@ pub(super) struct LockedWalk<'s, B: Backing> {
     /// Position of the index whose entries it goes by; `None`: the rows themselves.
     pub(super) index: Option<usize>,
     cursor: Cursor,
-    /// All of the range: a row stays in it, wherever there it has moved.
-    range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    /// All of the ranges that it has begun, ascending: a row stays in them, wherever there it
+    /// has moved.
+    ranges: Vec<KeyRange>,
+    /// In which of them the cursor is.
+    at: usize,
     /// Opened before it reads: every row has kept the entry that it had then, though others
     /// have moved it since, and the cursor comes to it there.
     view: OpenView<'s>,
     /// A row was deleted since: it may be back under another primary key.
     has_one_gone: bool,
-    /// It goes through the range once more, for rows that it has not locked yet.
+    /// Other ranges follow, and only then is it looked for such rows.
+    is_one_of_many: bool,
+    /// It goes through the ranges once more, for rows that it has not locked yet.
     is_again: bool,
     /// Reads the rows ahead where it goes by them.
     ahead: Option<LeafAhead<'s, B>>,
@@ -201,10 +206,12 @@ impl<'s, B: Backing> Transaction<'s, B> {
         LockedWalk {
             table,
             index,
-            range,
+            ranges: vec![range],
+            at: 0,
             cursor,
             view: self.system.views.open(),
             has_one_gone: false,
+            is_one_of_many: false,
             is_again: false,
             ahead,
             mode,
@@ -263,7 +270,7 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
                 }
             };
             let Some((entry, _)) = next else {
-                if !self.begin_again() {
+                if !self.begin_next() {
                     return Ok(false);
                 }
                 continue;
@@ -306,35 +313,82 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
         }))
     }
 
-    /// Goes back to the beginning of the range, if a row has gone meanwhile. Returns whether it
-    /// does. That ends, as a row that is locked does not go any more.
-    fn begin_again(&mut self) -> bool {
-        if !self.has_one_gone {
+    /// Behind a range: goes on with the next one of those that it goes through again, or goes
+    /// back to the first one, if a row has gone meanwhile. Returns whether there is one. That ends,
+    /// as a row that is locked does not go any more.
+    fn begin_next(&mut self) -> bool {
+        if self.is_again && self.at + 1 < self.ranges.len() {
+            self.at += 1;
+        } else if self.has_one_gone && !self.is_one_of_many {
+            self.has_one_gone = false;
+            self.is_again = true;
+            self.ahead = None;
+            self.at = 0;
+        } else {
             return false;
         }
-        self.has_one_gone = false;
-        self.is_again = true;
-        self.ahead = None;
-        let (lower, upper) = (as_slice(&self.range.0), as_slice(&self.range.1));
-        self.cursor.begin_again(lower, upper);
+        let (lower, upper) = &self.ranges[self.at];
+        self.cursor.begin_again(as_slice(lower), as_slice(upper));
         true
     }
 
     /// Whether a row comes where its entry is of an earlier version, as another transaction has
-    /// changed it: if its true entry is in the range, and behind the cursor, or it is the second
-    /// time. To one that is before it the cursor comes, though it has come into a leaf that was copied.
+    /// changed it: if its true entry is in one of the ranges, and behind the cursor, or it is the
+    /// second time. To one that is before it the cursor comes, though it has come into a leaf that
+    /// was copied.
     fn comes_now(&mut self, columns: Vec<u8>, key_at: usize) -> bool {
         let mut entry = columns;
         entry.extend_from_slice(&self.last[key_at..]);
-        if !is_within((as_slice(&self.range.0), as_slice(&self.range.1)), &entry) {
+        let Some(place) = self.range_of(&entry) else {
             return false;
-        }
+        };
         // The second time it would be left out there, as one that was locked.
-        let has_passed = self.is_again || self.cursor.has_passed(&entry, &self.last);
+        let has_passed =
+            self.is_again || place != self.at || self.cursor.has_passed(&entry, &self.last);
         if !has_passed {
             self.cursor.go_on_from(&self.last);
         }
         has_passed
+    }
+
+    /// Which of the ranges that have begun a key or an entry is in.
+    fn range_of(&self, entry: &[u8]) -> Option<usize> {
+        let behind = self
+            .ranges
+            .partition_point(|(lower, _)| first_key(lower) <= entry);
+        let place = behind.checked_sub(1)?;
+        let (lower, upper) = &self.ranges[place];
+        is_within((as_slice(lower), as_slice(upper)), entry).then_some(place)
+    }
+
+    /// Other ranges follow, or none any more.
+    pub(super) fn set_one_of_many(&mut self, is_one_of_many: bool) {
+        self.is_one_of_many = is_one_of_many;
+    }
+
+    /// Goes on with another range of its index, under the same view.
+    pub(super) fn go_on_with(
+        &mut self,
+        transaction: &Transaction<'s, B>,
+        range: KeyRange,
+        direction: Direction,
+    ) {
+        let (lower, upper) = (as_slice(&range.0), as_slice(&range.1));
+        let (tree, ahead) = match self.index {
+            Some(index) => (&self.table.indexes[index].tree, None),
+            None => {
+                let ahead = transaction.ahead_of(&self.table, (lower, upper), direction);
+                (&self.table.rows, Some(ahead))
+            }
+        };
+        self.cursor = tree.cursor(lower, upper, direction);
+        self.ahead = ahead;
+        self.is_again = false;
+        self.last.clear();
+        self.at = self
+            .ranges
+            .partition_point(|(lower, _)| first_key(lower) <= first_key(&range.0));
+        self.ranges.insert(self.at, range);
     }
 
     /// Puts the next row into the place of another one. Returns whether there is one;

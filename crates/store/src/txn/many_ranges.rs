@@ -1,6 +1,6 @@
 //! The rows of many ranges, read together.
 
-use super::range::encode_bounds;
+use super::range::{KeyBound, encode_bounds, first_key};
 use super::{Error, Transaction};
 use crate::access::Pages;
 use crate::backing::Backing;
@@ -26,7 +26,6 @@ const ROWS_BYTES_MAX: usize = 4 << 20;
 
 /// Where a range begins and ends.
 type Bounds<'v> = (Bound<&'v [Value]>, Bound<&'v [Value]>);
-type KeyBound = Bound<Vec<u8>>;
 
 /// A range that is left, and its number.
 struct Left {
@@ -139,10 +138,7 @@ impl<B: Backing> Transaction<'_, B> {
         let position = index
             .map(|name| table.position_of_index(name))
             .transpose()?;
-        let (of, columns) = match position {
-            None => ("primary key", &table.key_columns),
-            Some(at) => (table.indexes[at].name.as_str(), &table.indexes[at].columns),
-        };
+        let (of, columns) = table.index_columns(position);
         let mut left = Vec::with_capacity(ranges.len());
         for (number, range) in ranges.iter().enumerate() {
             let (lower, upper) = match range {
@@ -193,14 +189,6 @@ fn head_of(key: &[u8]) -> u64 {
     let length = key.len().min(head.len());
     head[..length].copy_from_slice(&key[..length]);
     u64::from_be_bytes(head)
-}
-
-/// Where a range is looked for.
-fn first_key(lower: &KeyBound) -> &[u8] {
-    match lower {
-        Bound::Included(key) | Bound::Excluded(key) => key,
-        Bound::Unbounded => &[],
-    }
 }
 
 impl ManyRows {

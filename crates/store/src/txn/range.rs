@@ -90,12 +90,22 @@ impl<'s, B: Backing> Transaction<'s, B> {
         let (lower, upper) = encode_bounds(&table, "primary key", columns, bounds)?;
         let (lower, upper) = (as_slice(&lower), as_slice(&upper));
         let cursor = table.rows.cursor(lower, upper, direction);
-        let (backing, role) = (&self.system.backing, self.ahead_as(Role::Scan));
-        let ahead = match direction {
-            Direction::Forward => LeafAhead::of_range(backing, role, &table.rows, (lower, upper)),
-            Direction::Backward => LeafAhead::new(backing, role, BEGIN_EXTENTS),
-        };
+        let ahead = self.ahead_of(&table, (lower, upper), direction);
         Ok((table, cursor, ahead))
+    }
+
+    /// What reads the rows of a range ahead.
+    pub(super) fn ahead_of(
+        &self,
+        table: &Table,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+    ) -> LeafAhead<'s, B> {
+        let (backing, role) = (&self.system.backing, self.ahead_as(Role::Scan));
+        match direction {
+            Direction::Forward => LeafAhead::of_range(backing, role, &table.rows, range),
+            Direction::Backward => LeafAhead::new(backing, role, BEGIN_EXTENTS),
+        }
     }
 
     /// For which role is read ahead: a query's reads have names of their own.
@@ -284,7 +294,18 @@ pub(super) fn set_bytes(bytes: &mut Vec<u8>, others: &[u8]) {
 }
 
 /// Where a range of encoded keys begins or ends.
-type KeyBound = Bound<Vec<u8>>;
+pub(super) type KeyBound = Bound<Vec<u8>>;
+
+/// All of a range of encoded keys.
+pub(super) type KeyRange = (KeyBound, KeyBound);
+
+/// Where a range is looked for.
+pub(super) fn first_key(lower: &KeyBound) -> &[u8] {
+    match lower {
+        Bound::Included(key) | Bound::Excluded(key) => key,
+        Bound::Unbounded => &[],
+    }
+}
 
 /// The keys that bounds of values mean.
 pub(crate) fn encode_bounds(
@@ -292,7 +313,7 @@ pub(crate) fn encode_bounds(
     of: &str,
     columns: &[usize],
     bounds: &impl RangeBounds<[Value]>,
-) -> Result<(KeyBound, KeyBound), Error> {
+) -> Result<KeyRange, Error> {
     let prefix = |values: &[Value]| table.key_prefix(of, columns, values);
     // The least key above a prefix, as a lower bound; none is above the empty
     // one.
