@@ -14,6 +14,8 @@ const HELD_INTERVALS: f64 = 8.0;
 /// may have made it so long.
 const INTERVAL_PART: f64 = 1.0 / 16.0;
 const INTERVAL_MAX: f64 = 2.0;
+/// A flush is mostly under way if it is for more than this share of the time.
+const MOSTLY: f64 = 0.5;
 
 /// See the file's page.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +29,9 @@ pub(super) struct Unflushed {
     /// There was such a flush, and a write, since [`forget`](Unflushed::forget).
     flushes: bool,
     wrote: bool,
+    /// How long such flushes were under way since then.
+    flushing_ns: u64,
+    asked_ns: u64,
 }
 
 impl Unflushed {
@@ -47,6 +52,12 @@ impl Unflushed {
             *usual_ns += (counted_ns - *usual_ns) * INTERVAL_PART;
         }
         self.flushes = true;
+    }
+
+    /// Notes how long one took.
+    pub(super) fn flushed(&mut self, dispatched_ns: u64, now_ns: u64) {
+        let since_ns = dispatched_ns.max(self.asked_ns);
+        self.flushing_ns += now_ns.saturating_sub(since_ns);
     }
 
     /// Lets time pass.
@@ -75,11 +86,15 @@ impl Unflushed {
         self.since_ns + held_ns
     }
 
-    /// Whether there are both flushes and writes; asks anew from now on.
-    pub(super) fn matters(&mut self) -> bool {
+    /// Whether there are both flushes and writes, and whether a flush was mostly under way;
+    /// asks anew from now on.
+    pub(super) fn matters(&mut self, now_ns: u64) -> (bool, bool) {
+        let passed_ns = now_ns.saturating_sub(self.asked_ns) as f64;
+        let is_flushing = self.flushing_ns as f64 > MOSTLY * passed_ns;
         let matters = self.flushes && self.wrote;
         (self.flushes, self.wrote) = (false, false);
-        matters
+        (self.flushing_ns, self.asked_ns) = (0, now_ns);
+        (matters, is_flushing)
     }
 }
 
@@ -112,5 +127,21 @@ mod tests {
         assert!(unflushed.is_full(1));
         unflushed.advance(last_ns + 41_000_000);
         assert!(!unflushed.is_full(1));
+    }
+
+    #[test]
+    fn whether_a_flush_is_mostly_under_way_is_asked_anew_each_time() {
+        let mut unflushed = Unflushed::default();
+        let look = |unflushed: &mut Unflushed, from_ns, until_ns, now_ns| {
+            unflushed.wrote();
+            unflushed.flushes(from_ns);
+            unflushed.flushed(from_ns, until_ns);
+            unflushed.matters(now_ns)
+        };
+        assert_eq!(look(&mut unflushed, 10, 70, 100), (true, true));
+        assert_eq!(look(&mut unflushed, 110, 150, 200), (true, false));
+        // What was before does not count.
+        assert_eq!(look(&mut unflushed, 110, 240, 300), (true, false));
+        assert_eq!(unflushed.matters(300), (false, false));
     }
 }
