@@ -118,6 +118,9 @@ int ha_iolane::open_many()
 int ha_iolane::next_of_joined(range_id_t *range)
 {
 	joins_ranges_ = true;
+	/* Behind a row of a unique key there may be an entry of one that had it before, and is in another range now. */
+	if (mrr_have_range)
+		mrr_cur_range.range_flag &= ~UNIQUE_RANGE;
 	int error = handler::multi_range_read_next(range);
 
 	joins_ranges_ = false;
@@ -128,8 +131,10 @@ int ha_iolane::next_of_joined(range_id_t *range)
 	if (code)
 		return fail(code);
 	error = fetch(table->record[0]);
-	if (!error)
+	if (!error) {
+		table->status = 0;
 		compute_virtual_columns();
+	}
 	return error;
 }
 

@@ -179,11 +179,12 @@ fn a_row_that_gets_another_primary_key_is_not_missed() {
 }
 
 /// Between each two rows that come, others move rows that are not locked yet, to places where
-/// rows were before, too, and to other ranges where one statement locks several, in any order:
-/// all come, once, as they are in the end.
+/// rows were before, too, and to other ranges where one statement locks several, in any order,
+/// and insert others where they were: all come, once, as they are in the end.
 #[test]
 fn rows_that_move_at_random_are_not_missed_by_who_locks_them() {
     const ROWS: i64 = 8;
+    const MORE_MAX: i64 = 5;
     let arena = arena();
     let places = TableSchema::new("places")
         .column("place", ColumnType::Integer)
@@ -200,10 +201,13 @@ fn rows_that_move_at_random_are_not_missed_by_who_locks_them() {
         let row =
             |id: i64, (place, amount): (i64, i64)| [place, id, amount].map(Value::from).to_vec();
         fill(&store, (0..ROWS).map(|id| row(id, kept[id as usize])));
+        let mut more = 0;
         let mut one_moves = || {
             let id = below(ROWS);
             let (from, to) = (kept[id as usize], (below(2 * ROWS + 2), below(ROWS)));
             let mut other = begin(&store, Isolation::ReadCommitted);
+            let is_replaced = more < MORE_MAX && from.0 != to.0 && below(3) == 0;
+            let new = row(ROWS + more, (from.0, below(ROWS)));
             let mut changes = || -> Result<(), Error> {
                 let (mode, when) = (LockMode::Exclusive, WhenLocked::Refuse);
                 for place in [from.0, to.0] {
@@ -215,6 +219,9 @@ fn rows_that_move_at_random_are_not_missed_by_who_locks_them() {
                     other.delete("places", &[from.0.into()])?;
                     other.insert("places", row(id, to))?;
                 }
+                if is_replaced {
+                    other.insert("places", new.clone())?;
+                }
                 Ok(())
             };
             // Another row has the place, or is locked.
@@ -224,6 +231,7 @@ fn rows_that_move_at_random_are_not_missed_by_who_locks_them() {
             }
             other.commit().unwrap();
             kept[id as usize] = to;
+            more += i64::from(is_replaced);
             if below(4) == 0 {
                 while store.purge(1000).unwrap() > 0 {}
             }
@@ -264,6 +272,13 @@ fn rows_that_move_at_random_are_not_missed_by_who_locks_them() {
             }
         }
         found.sort_by_key(|row| format!("{:?}", row[1]));
+        assert!(
+            found.windows(2).all(|two| two[0][1] != two[1][1]),
+            "seed {seed}: twice"
+        );
+        // Those that were inserted meanwhile may come or not.
+        let is_new = |row: &Row| (ROWS..ROWS + MORE_MAX).any(|id| row[1] == Value::from(id));
+        found.retain(|row| !is_new(row));
         let wanted: Vec<Row> = (0..ROWS).map(|id| row(id, kept[id as usize])).collect();
         assert_eq!(
             found, wanted,

@@ -6,6 +6,7 @@
 
 use super::locks::{LockError, LockMode};
 use super::range::{KeyRange, first_key, set_bytes};
+use super::read::Newest;
 use super::{Error, OpenView, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
@@ -42,10 +43,10 @@ pub(super) struct LockedWalk<'s, B: Backing> {
     /// Position of the index whose entries it goes by; `None`: the rows themselves.
     pub(super) index: Option<usize>,
     cursor: Cursor,
-    /// All of the ranges that it has begun, ascending: a row stays in them, wherever there it
-    /// has moved.
+    /// All of the ranges that it has begun: a row stays in them, wherever there it has moved.
     ranges: Vec<KeyRange>,
-    /// In which of them the cursor is.
+    are_sorted: bool,
+    /// In which of them the cursor is; behind all: in one in which nothing is.
     at: usize,
     /// Opened before it reads: every row has kept the entry that it had then, though others
     /// have moved it since, and the cursor comes to it there.
@@ -100,7 +101,8 @@ impl<'s, B: Backing> Transaction<'s, B> {
         self.check_open()?;
         let table = self.table(table)?;
         let key = table.primary_key(key)?;
-        self.lock_and_read(&table, &key, (mode, when), row)
+        let newest = self.lock_and_read(&table, &key, (mode, when), row)?;
+        Ok(newest.is_there)
     }
 
     /// The rows of a table with keys in `bounds`, as [`range`](Self::range) has
@@ -203,10 +205,12 @@ impl<'s, B: Backing> Transaction<'s, B> {
     ) -> LockedWalk<'s, B> {
         let (lower, upper) = cursor.range();
         let range = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        let ranges = Vec::from_iter(has_room(&range).then_some(range));
         LockedWalk {
             table,
             index,
-            ranges: vec![range],
+            ranges,
+            are_sorted: true,
             at: 0,
             cursor,
             view: self.system.views.open(),
@@ -227,13 +231,16 @@ impl<'s, B: Backing> Transaction<'s, B> {
         key: &[u8],
         (mode, when): (LockMode, WhenLocked),
         row: &mut Row,
-    ) -> Result<bool, Error> {
+    ) -> Result<Newest, Error> {
         let patience = match when {
             WhenLocked::Wait => self.patience(),
             WhenLocked::Refuse | WhenLocked::Skip => Duration::ZERO,
         };
         match self.lock_as(table.id, &Arc::from(key), mode, patience) {
-            Err(Error::Lock(LockError::Busy)) if when == WhenLocked::Skip => return Ok(false),
+            Err(Error::Lock(LockError::Busy)) if when == WhenLocked::Skip => {
+                let (is_there, by) = (false, None);
+                return Ok(Newest { is_there, by });
+            }
             locked => locked?,
         }
         self.look_for_changes();
@@ -244,9 +251,14 @@ impl<'s, B: Backing> Transaction<'s, B> {
     /// The row of a key that is locked, as it is now.
     pub(super) fn newest_row(&self, table: &Table, key: &[u8]) -> Result<Option<Row>, Error> {
         let mut row = Row::new();
-        let is_there = self.put_newest(table, key, &mut row)?;
-        Ok(is_there.then_some(row))
+        let newest = self.put_newest(table, key, &mut row)?;
+        Ok(newest.is_there.then_some(row))
     }
+}
+
+/// Whether there can be something in a range. Another one would hide those that begin before it.
+fn has_room((lower, upper): &KeyRange) -> bool {
+    is_within((Bound::Unbounded, as_slice(upper)), first_key(lower))
 }
 
 impl<'s, B: Backing> LockedWalk<'s, B> {
@@ -270,7 +282,7 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
                 }
             };
             let Some((entry, _)) = next else {
-                if !self.begin_next() {
+                if !self.begin_next(transaction) {
                     return Ok(false);
                 }
                 continue;
@@ -282,11 +294,14 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
             };
             let (columns, key) = self.last.split_at(key_at);
             let locks = transaction.locks();
-            let is_there =
-                transaction.lock_and_read(&self.table, key, (self.mode, self.when), row)?;
+            let how = (self.mode, self.when);
+            let newest = transaction.lock_and_read(&self.table, key, how, row)?;
             let was_locked = transaction.locks() == locks;
-            if !is_there {
-                self.has_one_gone |= !was_locked && self.has_gone(transaction, key)?;
+            let is_seen = newest.by.is_none_or(|by| self.view.view.sees(by));
+            if !was_locked && !is_seen && !self.has_one_gone {
+                self.has_one_gone = self.has_gone(transaction, key)?;
+            }
+            if !newest.is_there {
                 continue;
             }
             // A row that was locked has come, or the transaction has changed it itself.
@@ -304,26 +319,36 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
         }
     }
 
-    /// Whether another transaction has deleted a row since the walk began.
+    /// Whether another transaction has deleted the row that the view has under a key. Another one
+    /// may be there now.
     fn has_gone(&self, transaction: &Transaction<'s, B>, key: &[u8]) -> Result<bool, Error> {
-        let newest = transaction.system.newest(&self.table, key)?;
-        Ok(newest.is_some_and(|newest| {
-            let is_own = transaction.own() == Some(newest.trx);
-            newest.is_deleted() && !is_own && !self.view.view.sees(newest.trx)
-        }))
+        let system = &transaction.system;
+        let mut version = system.newest(&self.table, key)?;
+        let mut is_deleted = false;
+        while let Some(it) = version {
+            if self.view.view.sees(it.trx) {
+                return Ok(is_deleted && !it.is_deleted());
+            }
+            is_deleted |= it.is_deleted() && transaction.own() != Some(it.trx);
+            version = system.before(&self.table, key, &it)?;
+        }
+        Ok(false)
     }
 
     /// Behind a range: goes on with the next one of those that it goes through again, or goes
-    /// back to the first one, if a row has gone meanwhile. Returns whether there is one. That ends,
-    /// as a row that is locked does not go any more.
-    fn begin_next(&mut self) -> bool {
+    /// back to the first one, if a row has gone meanwhile. Returns whether there is one. Each time
+    /// there is a view anew, so that only what goes while it is gone through makes another time:
+    /// what is locked does not.
+    fn begin_next(&mut self, transaction: &Transaction<'s, B>) -> bool {
         if self.is_again && self.at + 1 < self.ranges.len() {
             self.at += 1;
         } else if self.has_one_gone && !self.is_one_of_many {
             self.has_one_gone = false;
             self.is_again = true;
             self.ahead = None;
+            self.sort();
             self.at = 0;
+            self.view = transaction.system.views.open();
         } else {
             return false;
         }
@@ -352,7 +377,8 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
     }
 
     /// Which of the ranges that have begun a key or an entry is in.
-    fn range_of(&self, entry: &[u8]) -> Option<usize> {
+    fn range_of(&mut self, entry: &[u8]) -> Option<usize> {
+        self.sort();
         let behind = self
             .ranges
             .partition_point(|(lower, _)| first_key(lower) <= entry);
@@ -385,10 +411,28 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
         self.ahead = ahead;
         self.is_again = false;
         self.last.clear();
-        self.at = self
-            .ranges
-            .partition_point(|(lower, _)| first_key(lower) <= first_key(&range.0));
-        self.ranges.insert(self.at, range);
+        self.at = self.ranges.len();
+        if !has_room(&range) {
+            return;
+        }
+        let last = self.ranges.last();
+        self.are_sorted &= last.is_none_or(|(last, _)| first_key(last) <= first_key(&range.0));
+        self.ranges.push(range);
+    }
+
+    /// Puts the ranges in ascending order, as they mostly come.
+    fn sort(&mut self) {
+        if self.are_sorted {
+            return;
+        }
+        self.are_sorted = true;
+        let current = self.ranges.get(self.at).map(|(lower, _)| lower.clone());
+        let by_lower = |a: &KeyRange, b: &KeyRange| first_key(&a.0).cmp(first_key(&b.0));
+        self.ranges.sort_by(by_lower);
+        if let Some(current) = current {
+            let is_before = |(lower, _): &KeyRange| first_key(lower) < first_key(&current);
+            self.at = self.ranges.partition_point(is_before);
+        }
     }
 
     /// Puts the next row into the place of another one. Returns whether there is one;

@@ -100,6 +100,14 @@ impl<B: Backing> System<B> {
     }
 }
 
+/// The newest version of a row.
+pub(super) struct Newest {
+    /// It is not that the row was deleted.
+    pub is_there: bool,
+    /// The transaction that made it; `None`: there is no version.
+    pub by: Option<u64>,
+}
+
 /// What a transaction sees of a row.
 enum Seen {
     /// It is in its place.
@@ -254,26 +262,29 @@ impl<B: Backing> Transaction<'_, B> {
     }
 
     /// The newest version of a row that is locked, if this transaction may change it, in
-    /// the place of another row. Returns whether there is one.
+    /// the place of another row.
     pub(super) fn put_newest(
         &self,
         table: &Table,
         key: &[u8],
         row: &mut Row,
-    ) -> Result<bool, Error> {
+    ) -> Result<Newest, Error> {
+        let mut by = None;
         let found = table.rows.get(&self.system.backing, key, |bytes| {
             let newest = self.newest_of(table, bytes)?;
             self.check_changeable(table, newest.trx)?;
+            by = Some(newest.trx);
             newest_at_once(table, key, newest, row)
         })?;
-        match found.transpose()?.unwrap_or(Seen::Nothing) {
-            Seen::Row => Ok(true),
-            Seen::Nothing => Ok(false),
+        let is_there = match found.transpose()?.unwrap_or(Seen::Nothing) {
+            Seen::Row => true,
+            Seen::Nothing => false,
             Seen::Look(newest) => {
                 *row = self.system.row(table, key, &newest)?;
-                Ok(true)
+                true
             }
-        }
+        };
+        Ok(Newest { is_there, by })
     }
 
     fn newest_of<'a>(&self, table: &Table, bytes: &'a [u8]) -> Result<VersionRef<'a>, Error> {
