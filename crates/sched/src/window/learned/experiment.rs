@@ -8,8 +8,8 @@
 //! better. A step that has failed is tried again after four times as many epochs as
 //! the last time, and what its comparisons showed counts a half then. It begins with
 //! half as many transfers as are waited for. Of the steps that are due at the same time, one
-//! that may help goes first: a pace where the device stalls, a quota where a flush is under
-//! way all the while. At the start one comparison is enough,
+//! that may help goes first: a pace where the device stalls, a quota where a flush is
+//! mostly under way. At the start one comparison is enough,
 //! and the champion need not come in between: like TCP's slow start.
 
 use super::epoch::{PACED_NS_MIN, Seen};
@@ -473,7 +473,7 @@ impl Experiment {
             (can && due <= self.epochs).then_some((due, step, setting))
         });
         // What has helped a device that stalls before; then of those that have waited longest
-        // the first, or what may help: where it stalls without a flush, or flushes all the while.
+        // the first, or what may help: where it stalls without a flush, or a flush is mostly under way.
         let helps = |step| step == Step::Pace && self.stalls;
         let has_paid = self.unpaced.is_some();
         let rank = |&(due, step, _): &(u64, Step, Setting)| {

@@ -91,8 +91,8 @@
 //! `BLOCK_NS_MAX` 0.331 and 0.307, 0.275 and 0.295.
 //!
 //! `MOSTLY` and `QUOTA_BEGIN` were measured last, on twice 420 loads (60 of the seeds 7202 and 7203 on each of seven
-//! disks), of which 665 have syncs. The sums are 0.366 and 0.352. `MOSTLY` halved gives 0.367 and 0.352, doubled 0.376 and
-//! 0.355. With a quota that begins with 16 writes, and is not tried before the window, they are 0.368 and 0.352, too, but a
+//! disks), of which 665 have syncs. The sums are 0.368 and 0.352. `MOSTLY` halved gives 0.367 and 0.352, doubled 0.376 and
+//! 0.355, each where flushes at the same time are added up. With a quota that begins with 16 writes, and is not tried before the window, they are 0.368 and 0.352, too, but a
 //! disk that flushes all the while for what a checkpoint has written then takes minutes to find that a quota pays
 //! (`disk/tests/short_beside_long.rs`), as 16 writes are more than it can do beside the foreground. A quota that begins with
 //! 2 writes, or 1, gives 0.375 and 0.389 with seed 7202.
@@ -373,7 +373,7 @@ impl Learned {
         }
         let now_ns = self.latest(now_ns, flight.transfers);
         if sample.urgent && sample.makes_durable {
-            self.unflushed.flushed(sample.dispatched_ns, now_ns);
+            self.unflushed.flushed(now_ns);
         }
         if !sample.ok {
             return;

@@ -26,12 +26,15 @@ pub(super) struct Unflushed {
     flushed_ns: Option<u64>,
     /// What usually passes from one to the next.
     interval_ns: Option<f64>,
-    /// There was such a flush, and a write, since [`forget`](Unflushed::forget).
+    /// There was such a flush, and a write, since [`matters`](Unflushed::matters) was asked.
     flushes: bool,
     wrote: bool,
-    /// How long such flushes were under way since then.
+    /// When that was, or the first flush, and how long one was under way since then.
+    asked_ns: Option<u64>,
     flushing_ns: u64,
-    asked_ns: u64,
+    /// Flushes that are, and since when there is one.
+    under_way: u32,
+    busy_ns: u64,
 }
 
 impl Unflushed {
@@ -52,12 +55,20 @@ impl Unflushed {
             *usual_ns += (counted_ns - *usual_ns) * INTERVAL_PART;
         }
         self.flushes = true;
+        self.asked_ns.get_or_insert(now_ns);
+        if self.under_way == 0 {
+            self.busy_ns = now_ns;
+        }
+        self.under_way += 1;
     }
 
-    /// Notes how long one took.
-    pub(super) fn flushed(&mut self, dispatched_ns: u64, now_ns: u64) {
-        let since_ns = dispatched_ns.max(self.asked_ns);
-        self.flushing_ns += now_ns.saturating_sub(since_ns);
+    /// Notes that one has ended.
+    pub(super) fn flushed(&mut self, now_ns: u64) {
+        if self.under_way == 1 {
+            self.flushing_ns += now_ns.saturating_sub(self.busy_ns);
+        }
+        // One that went while nobody waited for it was not counted.
+        self.under_way = self.under_way.saturating_sub(1);
     }
 
     /// Lets time pass.
@@ -89,11 +100,16 @@ impl Unflushed {
     /// Whether there are both flushes and writes, and whether a flush was mostly under way;
     /// asks anew from now on.
     pub(super) fn matters(&mut self, now_ns: u64) -> (bool, bool) {
-        let passed_ns = now_ns.saturating_sub(self.asked_ns) as f64;
+        if self.under_way > 0 {
+            self.flushing_ns += now_ns.saturating_sub(self.busy_ns);
+            self.busy_ns = now_ns;
+        }
+        let asked_ns = self.asked_ns.replace(now_ns).unwrap_or(now_ns);
+        let passed_ns = now_ns.saturating_sub(asked_ns) as f64;
         let is_flushing = self.flushing_ns as f64 > MOSTLY * passed_ns;
+        self.flushing_ns = 0;
         let matters = self.flushes && self.wrote;
         (self.flushes, self.wrote) = (false, false);
-        (self.flushing_ns, self.asked_ns) = (0, now_ns);
         (matters, is_flushing)
     }
 }
@@ -135,13 +151,21 @@ mod tests {
         let look = |unflushed: &mut Unflushed, from_ns, until_ns, now_ns| {
             unflushed.wrote();
             unflushed.flushes(from_ns);
-            unflushed.flushed(from_ns, until_ns);
+            unflushed.flushed(until_ns);
             unflushed.matters(now_ns)
         };
-        assert_eq!(look(&mut unflushed, 10, 70, 100), (true, true));
-        assert_eq!(look(&mut unflushed, 110, 150, 200), (true, false));
-        // What was before does not count.
-        assert_eq!(look(&mut unflushed, 110, 240, 300), (true, false));
-        assert_eq!(unflushed.matters(300), (false, false));
+        // Since the first one, whatever the clock says.
+        assert_eq!(look(&mut unflushed, 1010, 1070, 1100), (true, true));
+        assert_eq!(look(&mut unflushed, 1110, 1150, 1200), (true, false));
+        // Several at once count once.
+        (121..124).for_each(|at| unflushed.flushes(at * 10));
+        (124..127).for_each(|at| unflushed.flushed(at * 10));
+        assert_eq!(unflushed.matters(1300), (false, false));
+        // One that goes on counts on both sides.
+        unflushed.flushes(1310);
+        assert_eq!(unflushed.matters(1400), (false, true));
+        unflushed.flushed(1480);
+        assert_eq!(unflushed.matters(1500), (false, true));
+        assert_eq!(unflushed.matters(1600), (false, false));
     }
 }

@@ -134,7 +134,7 @@ fn tries_while(mut experiment: Experiment, is_flushing: bool) -> Option<Step> {
 }
 
 #[test]
-fn a_quota_is_tried_first_where_the_device_flushes_all_the_while() {
+fn a_quota_is_tried_first_where_the_device_flushes_most_of_the_time() {
     let mut without = experiment(&[Step::Widen, Step::Save]);
     assert_eq!(tries_while(without.clone(), false), Some(Step::Widen));
     assert_eq!(tries_while(without.clone(), true), Some(Step::Save));
