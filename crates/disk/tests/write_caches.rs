@@ -125,12 +125,12 @@ fn a_flush_does_not_wait_for_what_nobody_waits_for() {
 }
 
 /// The learned window holds back what a flush would wait for, if that pays. A flush takes
-/// a second here, and an epoch up to two: it is found in half a minute.
+/// a second here, and an epoch two: it takes some minutes to find that, and sometimes more.
 #[test]
 fn writes_between_two_flushes_are_limited_where_that_pays() {
     let mut found = 0;
-    for seed in 1..=8 {
-        let after = |window| commits_after(30, seed, "sata-7200", window, 30.0, 1.0);
+    for seed in 1..=4 {
+        let after = |window| commits_after(300, seed, "sata-7200", window, 30.0, 1.0);
         let smallest = after(WindowConfig::Fixed(1));
         let learned = after(WindowConfig::Learned);
         let p99_share = learned.p99_ms / smallest.p99_ms;
@@ -138,10 +138,10 @@ fn writes_between_two_flushes_are_limited_where_that_pays() {
         println!(
             "seed {seed}: {p99_share:.3} of the p99 of a window of 1, {work_share:.3} of its writes"
         );
-        found += u32::from(p99_share < 0.1 && work_share > 0.25);
+        found += u32::from(p99_share < 0.1 && work_share > 0.3);
         assert!(p99_share < 1.0, "worse than without");
     }
-    assert!(found >= 7, "{found} of 8");
+    assert!(found >= 3, "{found} of 4");
 }
 
 /// Where a flush takes no longer for what others wrote, nothing is held back.

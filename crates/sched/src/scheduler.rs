@@ -451,7 +451,6 @@ impl Scheduler {
                 dispatched_ns: entry.dispatched_ns,
                 ok,
                 urgent: entry.request.level <= Level::Foreground,
-                makes_durable: entry.request.makes_durable(),
                 lower_waiting,
                 urgent_queued: self.queue.queued[0] + self.queue.queued[1],
             },

@@ -45,8 +45,6 @@ pub(crate) struct Sample {
     pub ok: bool,
     /// Whether somebody waited for it.
     pub urgent: bool,
-    /// Whether what it was for is stable storage.
-    pub makes_durable: bool,
     /// Whether a lower level has more to send.
     pub lower_waiting: bool,
     /// Requests queued that somebody waits for.
@@ -179,7 +177,6 @@ mod tests {
                 dispatched_ns: now_ns - 100_000,
                 ok: true,
                 urgent: false,
-                makes_durable: false,
                 lower_waiting: true,
                 urgent_queued: 0,
             };

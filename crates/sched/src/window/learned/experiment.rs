@@ -7,9 +7,7 @@
 //! challenger takes over if the comparisons say by the [goal](Goal) that it is
 //! better. A step that has failed is tried again after four times as many epochs as
 //! the last time, and what its comparisons showed counts a half then. It begins with
-//! half as many transfers as are waited for. Of the steps that are due at the same time, one
-//! that may help goes first: a pace where the device stalls, a quota where a flush is
-//! mostly under way. At the start one comparison is enough,
+//! half as many transfers as are waited for. At the start one comparison is enough,
 //! and the champion need not come in between: like TCP's slow start.
 
 use super::epoch::{PACED_NS_MIN, Seen};
@@ -173,8 +171,6 @@ pub(super) struct Can {
     pub pace: bool,
     /// There are flushes, and writes before them.
     pub save: bool,
-    /// A flush is mostly under way.
-    pub is_flushing: bool,
     /// There are moments in which nobody waits.
     pub reserve: bool,
 }
@@ -473,12 +469,11 @@ impl Experiment {
             (can && due <= self.epochs).then_some((due, step, setting))
         });
         // What has helped a device that stalls before; then of those that have waited longest
-        // the first, or what may help: where it stalls without a flush, or a flush is mostly under way.
+        // the first, or what may help where it stalls without a flush.
         let helps = |step| step == Step::Pace && self.stalls;
         let has_paid = self.unpaced.is_some();
         let rank = |&(due, step, _): &(u64, Step, Setting)| {
-            let may_help = helps(step) && !can.save
-                || step == Step::Save && can.is_flushing && self.champion.quota.is_none();
+            let may_help = helps(step) && !can.save;
             (!(helps(step) && has_paid), due, !may_help)
         };
         if let Some((_, step, setting)) = possible.min_by_key(rank) {

@@ -90,13 +90,6 @@
 //! `BLOCKS` halved gives 0.298 and 0.305, doubled 0.374 and 0.298; `BLOCK_NS` 0.274 and 0.305, 0.299 and 0.292;
 //! `BLOCK_NS_MAX` 0.331 and 0.307, 0.275 and 0.295.
 //!
-//! `MOSTLY` and `QUOTA_BEGIN` were measured last, on twice 420 loads (60 of the seeds 7202 and 7203 on each of seven
-//! disks), of which 665 have syncs. The sums are 0.368 and 0.352. `MOSTLY` halved gives 0.367 and 0.352, doubled 0.376 and
-//! 0.355, each where flushes at the same time are added up. With a quota that begins with 16 writes, and is not tried before the window, they are 0.368 and 0.352, too, but a
-//! disk that flushes all the while for what a checkpoint has written then takes minutes to find that a quota pays
-//! (`disk/tests/short_beside_long.rs`), as 16 writes are more than it can do beside the foreground. A quota that begins with
-//! 2 writes, or 1, gives 0.375 and 0.389 with seed 7202.
-//!
 //! Few loads make the differences: with 1064 loads of six seeds, where it is 0.313, those that
 //! seem best are no better. `SETTLES` 2 gives 0.333 there, 1 gives 0.336, `ROUNDS_MIN` 16 gives
 //! 0.325, `CHANGED_EPOCHS` 1 gives 0.324, and `BEGIN_SHARE` 0.25 and 0.125 give 0.309 and
@@ -372,9 +365,6 @@ impl Learned {
             self.urgent = flight.urgent();
         }
         let now_ns = self.latest(now_ns, flight.transfers);
-        if sample.urgent && sample.makes_durable {
-            self.unflushed.flushed(now_ns);
-        }
         if !sample.ok {
             return;
         }
@@ -446,11 +436,9 @@ impl Learned {
                 self.foreground.judge(self.drain_ns());
             }
         }
-        let (save, is_flushing) = self.unflushed.matters(now_ns);
         let can = Can {
             pace: self.rate.is_known(),
-            save,
-            is_flushing,
+            save: self.unflushed.matters(),
             reserve: seen.calm >= CALM_MIN,
         };
         let before = self.setting();
@@ -525,7 +513,6 @@ mod tests {
             dispatched_ns: now_ns,
             ok: true,
             urgent,
-            makes_durable: false,
             lower_waiting: true,
             urgent_queued: 0,
         };

@@ -14,8 +14,6 @@ const HELD_INTERVALS: f64 = 8.0;
 /// may have made it so long.
 const INTERVAL_PART: f64 = 1.0 / 16.0;
 const INTERVAL_MAX: f64 = 2.0;
-/// A flush is mostly under way if it is for more than this share of the time.
-const MOSTLY: f64 = 0.5;
 
 /// See the file's page.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,15 +24,9 @@ pub(super) struct Unflushed {
     flushed_ns: Option<u64>,
     /// What usually passes from one to the next.
     interval_ns: Option<f64>,
-    /// There was such a flush, and a write, since [`matters`](Unflushed::matters) was asked.
+    /// There was such a flush, and a write, since [`forget`](Unflushed::forget).
     flushes: bool,
     wrote: bool,
-    /// When that was, or the first flush, and how long one was under way since then.
-    asked_ns: Option<u64>,
-    flushing_ns: u64,
-    /// Flushes that are, and since when there is one.
-    under_way: u32,
-    busy_ns: u64,
 }
 
 impl Unflushed {
@@ -55,20 +47,6 @@ impl Unflushed {
             *usual_ns += (counted_ns - *usual_ns) * INTERVAL_PART;
         }
         self.flushes = true;
-        self.asked_ns.get_or_insert(now_ns);
-        if self.under_way == 0 {
-            self.busy_ns = now_ns;
-        }
-        self.under_way += 1;
-    }
-
-    /// Notes that one has ended.
-    pub(super) fn flushed(&mut self, now_ns: u64) {
-        if self.under_way == 1 {
-            self.flushing_ns += now_ns.saturating_sub(self.busy_ns);
-        }
-        // One that went while nobody waited for it was not counted.
-        self.under_way = self.under_way.saturating_sub(1);
     }
 
     /// Lets time pass.
@@ -97,20 +75,11 @@ impl Unflushed {
         self.since_ns + held_ns
     }
 
-    /// Whether there are both flushes and writes, and whether a flush was mostly under way;
-    /// asks anew from now on.
-    pub(super) fn matters(&mut self, now_ns: u64) -> (bool, bool) {
-        if self.under_way > 0 {
-            self.flushing_ns += now_ns.saturating_sub(self.busy_ns);
-            self.busy_ns = now_ns;
-        }
-        let asked_ns = self.asked_ns.replace(now_ns).unwrap_or(now_ns);
-        let passed_ns = now_ns.saturating_sub(asked_ns) as f64;
-        let is_flushing = self.flushing_ns as f64 > MOSTLY * passed_ns;
-        self.flushing_ns = 0;
+    /// Whether there are both flushes and writes; asks anew from now on.
+    pub(super) fn matters(&mut self) -> bool {
         let matters = self.flushes && self.wrote;
         (self.flushes, self.wrote) = (false, false);
-        (matters, is_flushing)
+        matters
     }
 }
 
@@ -143,29 +112,5 @@ mod tests {
         assert!(unflushed.is_full(1));
         unflushed.advance(last_ns + 41_000_000);
         assert!(!unflushed.is_full(1));
-    }
-
-    #[test]
-    fn whether_a_flush_is_mostly_under_way_is_asked_anew_each_time() {
-        let mut unflushed = Unflushed::default();
-        let look = |unflushed: &mut Unflushed, from_ns, until_ns, now_ns| {
-            unflushed.wrote();
-            unflushed.flushes(from_ns);
-            unflushed.flushed(until_ns);
-            unflushed.matters(now_ns)
-        };
-        // Since the first one, whatever the clock says.
-        assert_eq!(look(&mut unflushed, 1010, 1070, 1100), (true, true));
-        assert_eq!(look(&mut unflushed, 1110, 1150, 1200), (true, false));
-        // Several at once count once.
-        (121..124).for_each(|at| unflushed.flushes(at * 10));
-        (124..127).for_each(|at| unflushed.flushed(at * 10));
-        assert_eq!(unflushed.matters(1300), (false, false));
-        // One that goes on counts on both sides.
-        unflushed.flushes(1310);
-        assert_eq!(unflushed.matters(1400), (false, true));
-        unflushed.flushed(1480);
-        assert_eq!(unflushed.matters(1500), (false, true));
-        assert_eq!(unflushed.matters(1600), (false, false));
     }
 }

@@ -26,9 +26,8 @@ pub(super) struct Setting {
     pub pace: Option<i16>,
 }
 
-/// The quota begins with 4 writes: with many, a disk that is overloaded stays so, and nothing is gained. More are tried
-/// once these have paid. One of more than 1024 is none.
-const QUOTA_BEGIN: u8 = 2;
+/// The quota begins with 16 writes; one of more than 1024 is none.
+const QUOTA_BEGIN: u8 = 4;
 const QUOTA_MAX: u8 = 10;
 /// One step of the pace, as logarithm.
 const PACE_LN: f64 = 0.05;

@@ -5,7 +5,6 @@ use super::*;
 const CAN: Can = Can {
     pace: true,
     save: true,
-    is_flushing: false,
     reserve: true,
 };
 
@@ -28,7 +27,7 @@ fn epoch(work: f64, latency: f64) -> Seen {
 /// between two flushes than the first quota allows there are not.
 type Limit = (&'static [Step], fn(Setting) -> bool);
 const QUOTA: Limit = (&[Step::Save, Step::Spend], |it| {
-    it.quota.is_some_and(|quota| quota <= 2)
+    it.quota.is_some_and(|quota| quota <= 4)
 });
 const BOUNDED: Limit = (&[Step::Bound], |it| it.bounded);
 const RESERVED: Limit = (&[Step::Reserve], |it| it.reserved);
@@ -124,26 +123,13 @@ fn experiment(steps: &'static [Step]) -> Experiment {
     experiment
 }
 
-fn tries(experiment: Experiment) -> Option<Step> {
-    tries_while(experiment, false)
-}
-
-fn tries_while(mut experiment: Experiment, is_flushing: bool) -> Option<Step> {
-    experiment.choose(Can { is_flushing, ..CAN });
+fn tries(mut experiment: Experiment) -> Option<Step> {
+    experiment.choose(Can {
+        pace: true,
+        save: true,
+        reserve: false,
+    });
     experiment.trial.map(|trial| trial.step)
-}
-
-#[test]
-fn a_quota_is_tried_first_where_the_device_flushes_most_of_the_time() {
-    let mut without = experiment(&[Step::Widen, Step::Save]);
-    assert_eq!(tries_while(without.clone(), false), Some(Step::Widen));
-    assert_eq!(tries_while(without.clone(), true), Some(Step::Save));
-    // Not before what has waited for longer, nor a smaller one.
-    without.plans[Step::Save as usize].due = 1;
-    assert_eq!(tries_while(without.clone(), true), Some(Step::Widen));
-    let mut with = experiment(&[Step::Widen, Step::Save]);
-    with.champion.quota = Some(4);
-    assert_eq!(tries_while(with, true), Some(Step::Widen));
 }
 
 #[test]
