@@ -279,10 +279,11 @@ private:
 	enum class End { NONE, BEFORE_ALL, BEHIND_ALL, IN_PLACE, BEHIND_SEARCH } end_ = End::NONE;
 	/* It is an earlier statement's. */
 	bool is_old_ = false;
-	/* Several ranges of the statement are locked: one cursor goes through them, of which the server asks for more. */
+	/* The statement locks several ranges, which one cursor goes through. */
 	bool locks_ranges_ = false;
+	/* The server asks for the next row of these. */
 	bool joins_ranges_ = false;
-	/* The cursor is that one, and others may follow. */
+	/* The cursor is that one. */
 	bool is_joined_ = false;
 	iolane::Row row_;
 	/* The row that came last, by its primary key. */

@@ -995,8 +995,9 @@ int32_t iolane_cursor_next(struct iolane_cursor *cursor,
  * that another transaction moves meanwhile from one of the ranges to another comes once,
  * in place of the one that was there if it is in a range that has passed. With NULL no
  * range follows: iolane_cursor_next() goes on with rows that have got another primary
- * key meanwhile, and were missed where they are. iolane_cursor_turn() forgets the ranges. Never blocks for long; fails with
- * IOLANE_STORE_ERROR_SCHEMA, _ENDED, _DAMAGED, _ARGUMENT. For one thread at a time.
+ * key meanwhile, and were missed where they are. iolane_cursor_turn() forgets the ranges.
+ * Never blocks for long; fails with IOLANE_STORE_ERROR_SCHEMA, _ENDED, _DAMAGED,
+ * _ARGUMENT. For one thread at a time.
  */
 int32_t iolane_cursor_go_on(struct iolane_cursor *cursor,
                             struct iolane_transaction *transaction,

@@ -213,9 +213,7 @@ pub unsafe extern "C" fn iolane_cursor_next(
 ) -> i32 {
     // SAFETY: C's promise.
     guarded(|| unsafe {
-        let cursor = object_mut(cursor, "cursor")?;
-        let it = object_mut(transaction, "transaction")?;
-        check_store(cursor, it)?;
+        let (cursor, it) = of_one_store(cursor, transaction)?;
         let row = object_mut(row, "row")?;
         let found = row.fill_by(|row| Ok(cursor.cursor.next_in(&mut it.transaction, row)?));
         found.map(i32::from)
@@ -227,8 +225,9 @@ pub unsafe extern "C" fn iolane_cursor_next(
 /// that another transaction moves meanwhile from one of the ranges to another comes once,
 /// in place of the one that was there if it is in a range that has passed. With NULL no
 /// range follows: iolane_cursor_next() goes on with rows that have got another primary
-/// key meanwhile, and were missed where they are. iolane_cursor_turn() forgets the ranges. Never blocks for long; fails with
-/// IOLANE_STORE_ERROR_SCHEMA, _ENDED, _DAMAGED, _ARGUMENT. For one thread at a time.
+/// key meanwhile, and were missed where they are. iolane_cursor_turn() forgets the ranges.
+/// Never blocks for long; fails with IOLANE_STORE_ERROR_SCHEMA, _ENDED, _DAMAGED,
+/// _ARGUMENT. For one thread at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn iolane_cursor_go_on(
     cursor: *mut iolane_cursor,
@@ -237,9 +236,7 @@ pub unsafe extern "C" fn iolane_cursor_go_on(
 ) -> i32 {
     // SAFETY: C's promise.
     done(|| unsafe {
-        let cursor = object_mut(cursor, "cursor")?;
-        let it = object_mut(transaction, "transaction")?;
-        check_store(cursor, it)?;
+        let (cursor, it) = of_one_store(cursor, transaction)?;
         let Some(range) = range.as_ref() else {
             cursor.cursor.end_ranges();
             return Ok(());
@@ -263,17 +260,25 @@ pub unsafe extern "C" fn iolane_cursor_turn(
 ) -> i32 {
     // SAFETY: C's promise.
     done(|| unsafe {
-        let cursor = object_mut(cursor, "cursor")?;
-        let it = object_mut(transaction, "transaction")?;
-        check_store(cursor, it)?;
+        let (cursor, it) = of_one_store(cursor, transaction)?;
         cursor.cursor.turn(&it.transaction, direction(backward));
         Ok(())
     })
 }
 
-fn check_store(cursor: &iolane_cursor, it: &iolane_transaction) -> Result<(), Failure> {
+/// # Safety
+/// Both are there, or NULL.
+unsafe fn of_one_store<'a>(
+    cursor: *mut iolane_cursor,
+    transaction: *mut iolane_transaction,
+) -> Result<(&'a mut iolane_cursor, &'a mut iolane_transaction), Failure> {
+    // SAFETY: the caller's promise.
+    let (cursor, it) = unsafe {
+        let cursor = object_mut(cursor, "cursor")?;
+        (cursor, object_mut(transaction, "transaction")?)
+    };
     match Arc::ptr_eq(&cursor._store, &it.store) {
-        true => Ok(()),
+        true => Ok((cursor, it)),
         false => Err(Failure::argument(
             "cursor and transaction are of two stores",
         )),

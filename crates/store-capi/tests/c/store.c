@@ -137,6 +137,53 @@ static void check_cursor(const char *index)
 	iolane_row_free(row);
 }
 
+/* From `lower` up to one less than `upper`. */
+static void check_next(iolane_cursor *cursor, iolane_transaction *transaction, int64_t lower,
+		       int64_t upper)
+{
+	iolane_row *row;
+
+	CHECK(!iolane_row_new(&row));
+	for (; lower < upper; lower++) {
+		CHECK(iolane_cursor_next(cursor, transaction, row) == 1);
+		CHECK(id_of(row) == lower);
+	}
+	CHECK(iolane_cursor_next(cursor, transaction, row) == 0);
+	iolane_row_free(row);
+}
+
+/* One cursor through two ranges, the second of which goes to the end. */
+static void check_ranges(int lock)
+{
+	iolane_transaction *transaction = begin();
+	struct iolane_value lower = integer(3), upper = integer(9);
+	struct iolane_range range = {
+		.lower = &lower,
+		.lower_count = 1,
+		.lower_bound = IOLANE_INCLUDED,
+		.upper = &upper,
+		.upper_count = 1,
+		.upper_bound = IOLANE_EXCLUDED,
+		.lock = lock,
+		.one_of_many = 1,
+	};
+	iolane_cursor *cursor;
+
+	CHECK(!iolane_cursor_open(transaction, "person", &range, &cursor));
+	check_next(cursor, transaction, 3, 9);
+	lower = integer(ROWS - 4);
+	range.upper_bound = IOLANE_UNBOUNDED;
+	CHECK(!iolane_cursor_go_on(cursor, transaction, &range));
+	check_next(cursor, transaction, ROWS - 4, ROWS);
+	range.lower_bound = 7;
+	CHECK(iolane_cursor_go_on(cursor, transaction, &range) == IOLANE_STORE_ERROR_ARGUMENT);
+	CHECK(iolane_cursor_go_on(NULL, transaction, &range) == IOLANE_STORE_ERROR_ARGUMENT);
+	CHECK(!iolane_cursor_go_on(cursor, transaction, NULL));
+	check_next(cursor, transaction, ROWS, ROWS);
+	iolane_cursor_free(cursor);
+	CHECK(!iolane_transaction_rollback(transaction));
+}
+
 static const char TOWNS[] =
 	"{\"name\": \"town\", \"columns\": [{\"name\": \"id\", \"type\": \"integer\"}, "
 	"{\"name\": \"people\", \"type\": \"integer\"}, {\"name\": \"name\", \"type\": \"blob\"}], "
@@ -312,6 +359,8 @@ int main(int argc, char **argv)
 	check_errors();
 	check_cursor(NULL);
 	check_cursor("by_name");
+	check_ranges(IOLANE_LOCK_NONE);
+	check_ranges(IOLANE_LOCK_EXCLUSIVE);
 	check_only_keys();
 	check_savepoints();
 	check_prepared();

@@ -171,7 +171,7 @@ impl<'s, B: Backing> Cursor<'s, B> {
 
     /// Goes on from the row that came last, or whose lock was refused last, in a
     /// direction, which may be the one that it had: up to the end of the index. Before
-    /// the first row it stays as it is.
+    /// the first row it stays as it is. The ranges that it has gone through are forgotten.
     pub fn turn(&mut self, transaction: &Transaction<'s, B>, direction: Direction) {
         let last = match &self.0 {
             Way::Seen(walk) => &walk.last,

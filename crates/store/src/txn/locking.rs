@@ -11,8 +11,7 @@ use super::{Error, OpenView, Transaction};
 use crate::backing::Backing;
 use crate::data::{Row, Value};
 use crate::page_store::PageStore;
-use crate::policy::Role;
-use crate::stream::{BEGIN_EXTENTS, LeafAhead, in_range};
+use crate::stream::{LeafAhead, in_range};
 use crate::table::Table;
 use crate::tree::{Cursor, Direction, as_slice, is_within};
 use std::ops::{Bound, RangeBounds};
@@ -179,20 +178,28 @@ impl<'s, B: Backing> Transaction<'s, B> {
         &self,
         table: Arc<Table>,
         index: Option<usize>,
-        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        range: (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
         how: (LockMode, WhenLocked),
     ) -> LockedWalk<'s, B> {
+        let (cursor, ahead) = self.cursor_within(&table, index, range, direction);
+        self.locked_walk_of(table, index, cursor, ahead, how)
+    }
+
+    /// A cursor over what lies between two encoded keys, or entries of an index, and what reads
+    /// the rows ahead of it.
+    fn cursor_within(
+        &self,
+        table: &Table,
+        index: Option<usize>,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+    ) -> (Cursor, Option<LeafAhead<'s, B>>) {
         let (tree, ahead) = match index {
             Some(position) => (&table.indexes[position].tree, None),
-            None => {
-                let backing = &self.system.backing;
-                let ahead = LeafAhead::new(backing, self.ahead_as(Role::Scan), BEGIN_EXTENTS);
-                (&table.rows, Some(ahead))
-            }
+            None => (&table.rows, Some(self.ahead_of(table, range, direction))),
         };
-        let cursor = tree.cursor(lower, upper, direction);
-        self.locked_walk_of(table, index, cursor, ahead, how)
+        (tree.cursor(range.0, range.1, direction), ahead)
     }
 
     fn locked_walk_of(
@@ -238,8 +245,7 @@ impl<'s, B: Backing> Transaction<'s, B> {
         };
         match self.lock_as(table.id, &Arc::from(key), mode, patience) {
             Err(Error::Lock(LockError::Busy)) if when == WhenLocked::Skip => {
-                let (is_there, by) = (false, None);
-                return Ok(Newest { is_there, by });
+                return Ok(Newest::default());
             }
             locked => locked?,
         }
@@ -399,16 +405,9 @@ impl<'s, B: Backing> LockedWalk<'s, B> {
         range: KeyRange,
         direction: Direction,
     ) {
-        let (lower, upper) = (as_slice(&range.0), as_slice(&range.1));
-        let (tree, ahead) = match self.index {
-            Some(index) => (&self.table.indexes[index].tree, None),
-            None => {
-                let ahead = transaction.ahead_of(&self.table, (lower, upper), direction);
-                (&self.table.rows, Some(ahead))
-            }
-        };
-        self.cursor = tree.cursor(lower, upper, direction);
-        self.ahead = ahead;
+        let within = (as_slice(&range.0), as_slice(&range.1));
+        (self.cursor, self.ahead) =
+            transaction.cursor_within(&self.table, self.index, within, direction);
         self.is_again = false;
         self.last.clear();
         self.at = self.ranges.len();

@@ -101,6 +101,7 @@ impl<B: Backing> System<B> {
 }
 
 /// The newest version of a row.
+#[derive(Default)]
 pub(super) struct Newest {
     /// It is not that the row was deleted.
     pub is_there: bool,
