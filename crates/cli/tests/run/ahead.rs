@@ -50,8 +50,8 @@ macro_rules! ways {
 }
 
 ways! {
-    pwrite pwritev write number aio aio_from_nowhere stdio other_descriptor duplicate mapped copied truncated punched
-    other_process truncated_by_other forked cloned sent reopened unlinked
+    pwrite pwritev write number aio aio_from_nowhere into_nowhere stdio other_descriptor duplicate mapped copied
+    truncated punched other_process truncated_by_other forked cloned sent reopened unlinked
 }
 
 /// Passes over the file beside two threads that write, each leaf as it was written last.

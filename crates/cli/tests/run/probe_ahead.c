@@ -215,6 +215,22 @@ static ssize_t by_aio_from_nowhere(int fd, void *page, size_t size, off_t offset
 	return (ssize_t)size;
 }
 
+/* Into memory that is not there, is there in part, or must not be written. */
+static void into_nowhere(int fd, int from)
+{
+	char *part = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *fixed = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *where[] = { (char *)4096, part, fixed };
+
+	check(part != MAP_FAILED && fixed != MAP_FAILED && !munmap(part + 4096, 2 * PAGE - 4096), "mmap");
+	for (int place = from; place < from + CHANGED; place++)
+		for (size_t i = 0; i < sizeof(where) / sizeof(*where); i++) {
+			ssize_t got = pread(fd, where[i], PAGE, offset_of(place));
+
+			printf("leaf %d into nowhere: %zd %d\n", place, got, got < 0 ? errno : 0);
+		}
+}
+
 static ssize_t by_stdio(int fd, void *page, size_t size, off_t offset)
 {
 	FILE *file = fopen(path, "r+");
@@ -460,6 +476,8 @@ int main(int argc, char **argv)
 		change_by(fd, from, by_aio);
 	else if (!strcmp(way, "aio_from_nowhere"))
 		change_by(fd, from, by_aio_from_nowhere);
+	else if (!strcmp(way, "into_nowhere"))
+		into_nowhere(fd, from);
 	else if (!strcmp(way, "stdio"))
 		change_by(fd, from, by_stdio);
 	else if (!strcmp(way, "other_descriptor"))

@@ -54,13 +54,13 @@ fn page_of(offset: u64, length: usize) -> Option<u32> {
 
 /// Whether a read was served by what was read ahead.
 ///
-/// `copy` puts a frame where the program wants it.
+/// `copy` puts a frame where the program wants it, if it can be: otherwise the kernel says what it says of that.
 pub fn serve(
     memory: &Memory,
     descriptor: i32,
     offset: u64,
     length: usize,
-    copy: impl FnOnce(usize),
+    copy: impl FnOnce(usize) -> bool,
 ) -> bool {
     let Some(custody) = custody::of_descriptor(descriptor) else {
         return false;
@@ -80,8 +80,7 @@ pub fn serve(
             {
                 mailbox::expect(custody.file, head.next);
             }
-            copy(frame);
-            true
+            copy(frame)
         },
     );
     if is_served {

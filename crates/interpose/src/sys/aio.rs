@@ -5,6 +5,7 @@ use std::ptr;
 use iolane_protocol::sys::raw::syscall6;
 
 use super::arguments::length_of;
+use super::memory;
 use super::watch;
 use crate::asynchronous;
 use crate::gather::{self, Ended};
@@ -393,7 +394,7 @@ pub fn peek(context: usize, mut give: impl FnMut(usize, i64)) {
         features: [0; 2],
         head_bytes: 0,
     };
-    if !copy(context, std::slice::from_mut(&mut ring)) || ring.magic != RING_MAGIC {
+    if !memory::copy_from(context, std::slice::from_mut(&mut ring)) || ring.magic != RING_MAGIC {
         return;
     }
     let mut events = [Event::none(); PEEK_MAX];
@@ -407,7 +408,7 @@ pub fn peek(context: usize, mut give: impl FnMut(usize, i64)) {
         };
         let count = ((end - at) as usize).min(PEEK_MAX);
         let from = context + ring.head_bytes as usize + at as usize * EVENT_BYTES;
-        if !copy(from, &mut events[..count]) {
+        if !memory::copy_from(from, &mut events[..count]) {
             return;
         }
         for event in &events[..count] {
@@ -416,31 +417,6 @@ pub fn peek(context: usize, mut give: impl FnMut(usize, i64)) {
         }
         at = (at + count as u32) % ring.events;
     }
-}
-
-/// Copies what lies there, if there is anything: nothing is sure of a program's memory that the
-/// kernel has not looked at, and another thread may destroy a context meanwhile.
-pub(super) fn copy<T: Copy>(from: usize, to: &mut [T]) -> bool {
-    let bytes = size_of_val(to);
-    let own = libc::iovec {
-        iov_base: to.as_mut_ptr().cast(),
-        iov_len: bytes,
-    };
-    let there = libc::iovec {
-        iov_base: ptr::with_exposed_provenance_mut(from),
-        iov_len: bytes,
-    };
-    let arguments = [
-        super::environment::process_number() as usize,
-        ptr::from_ref(&own).expose_provenance(),
-        1,
-        ptr::from_ref(&there).expose_provenance(),
-        1,
-        0,
-    ];
-    // SAFETY: writes into `to` alone, whose types are integers of the kernel's; reads where it can.
-    let result = unsafe { syscall6(libc::SYS_process_vm_readv, arguments) };
-    usize::try_from(result) == Ok(bytes)
 }
 
 /// io_submit(2) for one block. 1, or minus an error's number.

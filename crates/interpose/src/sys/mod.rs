@@ -6,6 +6,7 @@ pub mod environment;
 pub mod file;
 mod hooks;
 mod load;
+mod memory;
 pub mod notice;
 pub mod page;
 pub mod pages;

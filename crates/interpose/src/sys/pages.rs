@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use iolane_protocol::sys::raw::syscall6;
 
-use super::aio;
+use super::memory;
 use crate::ahead::mailbox::BRANCHES_MAX;
 use crate::ahead::page::PAGE_BYTES_MAX;
 
@@ -23,7 +23,7 @@ static BRANCHES: Branches =
 /// Copies what lies in the program's memory, if there is anything: that a write was submitted does
 /// not say so.
 pub fn copy_if_there(address: usize, to: &mut [u8]) -> bool {
-    aio::copy(address, to)
+    memory::copy_from(address, to)
 }
 
 /// Copies a branch page, if there is one. Only the owner of the place calls this.
@@ -51,7 +51,7 @@ pub fn with_branch(place: usize, length: usize, look: impl FnOnce(&[u8])) {
 static FRAMES: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
 /// Takes memory for all frames, for as long as the process lives. Not before it is used does
-/// it take any.
+/// it take any. Not where the kernel would not [copy](copy_frame) what they hold.
 pub fn map_frames(bytes: usize) -> bool {
     let arguments = [
         0,
@@ -68,7 +68,9 @@ pub fn map_frames(bytes: usize) -> bool {
     }
     let address = ptr::with_exposed_provenance_mut(result as usize);
     FRAMES.store(address, Ordering::Release);
-    true
+    let mut place = [1_u8];
+    // SAFETY: a place of this function's own.
+    unsafe { memory::copy_to(&[0], place.as_mut_ptr().expose_provenance()) && place == [0] }
 }
 
 /// The address of a frame.
@@ -86,17 +88,15 @@ pub fn with_frame<T>(index: usize, page_bytes: usize, look: impl FnOnce(&[u8]) -
     look(unsafe { slice::from_raw_parts(first.add(index * page_bytes), page_bytes) })
 }
 
-/// Copies a frame into the memory that the program reads into. An address that is none ends
-/// the process here, where read(2) would give EFAULT.
+/// Copies a frame into the memory that the program reads into; whether that is there, and may be written.
 ///
 /// # Safety
 /// As for read(2) of so many bytes.
-pub unsafe fn copy_frame(index: usize, page_bytes: usize, to: usize) {
-    let to: *mut u8 = ptr::with_exposed_provenance_mut(to);
+pub unsafe fn copy_frame(index: usize, page_bytes: usize, to: usize) -> bool {
     // SAFETY: the caller's promise; the frame is held, and is not the program's memory.
     with_frame(index, page_bytes, |page| unsafe {
-        ptr::copy_nonoverlapping(page.as_ptr(), to, page_bytes);
-    });
+        memory::copy_to(page, to)
+    })
 }
 
 /// What the program has read or is about to write.
