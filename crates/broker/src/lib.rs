@@ -50,3 +50,4 @@ pub use report::{
     RingsReport, RoleReport, SpanReport,
 };
 pub use rules::{Rules, RulesError};
+pub use sys::memory_file::NAME as MEMORY_NAME;

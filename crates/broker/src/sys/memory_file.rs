@@ -1,8 +1,12 @@
 //! The file behind the shared memory.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
+
+/// What the mappings of a process that has come show it by (`/proc/PID/maps`), behind `/memfd:`.
+pub const NAME: &CStr = c"iolane-run";
 
 /// A file in memory of so many zeros, whose size nobody can change: a process
 /// that made it shorter would kill the others.
@@ -13,7 +17,7 @@ pub fn create(bytes: usize) -> io::Result<File> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is a C string; a descriptor that comes back is ours alone.
     let file = unsafe {
-        let descriptor = libc::memfd_create(c"iolane-run".as_ptr(), flags);
+        let descriptor = libc::memfd_create(NAME.as_ptr(), flags);
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }

@@ -6,12 +6,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iolane_broker::Broker;
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::Signals;
 
+use super::confined;
 use super::report::Place;
 use crate::error::Failure;
 use crate::sys::signal::{self, Inherited};
@@ -105,9 +106,22 @@ fn start(command: &[OsString], host: &dyn Host, inherited: &Inherited) -> Result
 
 /// Mode `user`: the library is preloaded, and finds the broker.
 pub struct Preloaded<'a> {
-    pub library: &'a Path,
-    pub broker: &'a Broker,
-    pub report: &'a Place,
+    library: &'a Path,
+    broker: &'a Broker,
+    report: &'a Place,
+    /// The command and when it was started, until it is known whether something keeps it away.
+    started: Option<(u32, Instant)>,
+}
+
+impl<'a> Preloaded<'a> {
+    pub fn new(library: &'a Path, broker: &'a Broker, report: &'a Place) -> Preloaded<'a> {
+        Preloaded {
+            library,
+            broker,
+            report,
+            started: None,
+        }
+    }
 }
 
 impl Host for Preloaded<'_> {
@@ -121,9 +135,29 @@ impl Host for Preloaded<'_> {
         command.env(PRELOAD, preload).env(name, address);
     }
 
-    fn started(&mut self, _process: u32) {}
+    fn started(&mut self, process: u32) {
+        self.started = Some((process, Instant::now()));
+    }
 
-    fn look(&mut self) {}
+    fn look(&mut self) {
+        let is_due = |(_, at): &mut (u32, Instant)| at.elapsed() >= confined::PATIENCE;
+        let Some((process, _)) = self.started.take_if(is_due) else {
+            return;
+        };
+        let Some(profile) = confined::profile_of(process) else {
+            return;
+        };
+        // What has started the server may have come.
+        let has_come = confined::has_come(process).unwrap_or_else(|| self.is_used());
+        if !has_come {
+            eprintln!(
+                "warning: AppArmor confines the command by the profile {profile}, and no request of its has come in \
+                 {} s: its I/O goes on unscheduled; add the line 'include <abstractions/iolane>' to that profile \
+                 (docs/run.md)",
+                confined::PATIENCE.as_secs()
+            );
+        }
+    }
 
     fn is_used(&self) -> bool {
         self.broker.clients() > 0

@@ -1,6 +1,7 @@
 //! `iolane run`: a database that knows nothing of priorities, with them.
 
 mod child;
+mod confined;
 mod kernel;
 pub mod library;
 mod page;
@@ -84,11 +85,7 @@ fn preloaded(arguments: &RunArgs, rules: &Rules, session: &Session) -> Result<St
             "iolane run needs shared memory (memfd_create) and abstract Unix sockets.",
         )
     })?;
-    let mut host = child::Preloaded {
-        library: &library,
-        broker: &broker,
-        report: &report,
-    };
+    let mut host = child::Preloaded::new(&library, &broker, &report);
     let ended = child::run(&arguments.command, &mut host)?;
     session.end_with(ended);
     let Some(result) = broker.finish() else {
