@@ -1,6 +1,7 @@
 //! `iolane run`: what stands under it does as it does without.
 
 mod ahead;
+mod confined;
 mod container;
 mod embedded;
 mod failing;

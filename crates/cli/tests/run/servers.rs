@@ -100,11 +100,11 @@ pub fn kill(process: &str) {
 }
 
 /// `iolane run` with a server, which does not outlive a test that fails.
-struct Running(Option<Child>);
+pub struct Running(Option<Child>);
 
 impl Running {
     /// The exit code.
-    fn wait(mut self) -> Option<i32> {
+    pub fn wait(mut self) -> Option<i32> {
         let mut child = self.0.take()?;
         child.wait().unwrap().code()
     }
@@ -135,14 +135,16 @@ impl Drop for Running {
     }
 }
 
-struct MariaDb {
+pub struct MariaDb {
     place: TempDir,
     options: Vec<String>,
-    run: fn(&Path) -> Command,
+    /// Which one is started.
+    pub program: PathBuf,
+    pub run: fn(&Path) -> Command,
 }
 
 impl MariaDb {
-    fn new(options: &[&str], run: fn(&Path) -> Command) -> Option<MariaDb> {
+    pub fn new(options: &[&str], run: fn(&Path) -> Command) -> Option<MariaDb> {
         let programs = ["mariadbd", "mariadb-install-db", "mariadb"];
         if let Some(missing) = programs.iter().find(|program| !has(program)) {
             iolane_testing::skipped(format!("{missing} is not installed"));
@@ -151,6 +153,7 @@ impl MariaDb {
         let server = MariaDb {
             place: place(),
             options: options.iter().map(|&option| option.to_owned()).collect(),
+            program: PathBuf::from("mariadbd"),
             run,
         };
         let installed = Command::new("mariadb-install-db")
@@ -165,7 +168,7 @@ impl MariaDb {
         Some(server)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.place.path().join(name)
     }
 
@@ -180,9 +183,9 @@ impl MariaDb {
         is_root.then_some("--user=root")
     }
 
-    fn start(&self) -> Running {
+    pub fn start(&self) -> Running {
         let child = (self.run)(&self.path("report.json"))
-            .arg("mariadbd")
+            .arg(&self.program)
             .args([
                 "--no-defaults",
                 "--skip-networking",
@@ -208,7 +211,7 @@ impl MariaDb {
         running
     }
 
-    fn client(&self) -> Command {
+    pub fn client(&self) -> Command {
         let mut command = Command::new("mariadb");
         command
             .args([
@@ -221,7 +224,7 @@ impl MariaDb {
         command
     }
 
-    fn ask(&self, question: &str) -> String {
+    pub fn ask(&self, question: &str) -> String {
         output(self.client().args(["d", "--execute", question]))
     }
 }
@@ -329,18 +332,21 @@ fn mariadb_reads_its_pages_as_it_wrote_them_with_logical_read_ahead() {
     assert!(used.as_u64().unwrap() > 0, "{report}");
 }
 
-struct Postgres {
+pub struct Postgres {
     place: TempDir,
     programs: PathBuf,
+    /// What the server is started by.
+    pub starter: Vec<String>,
 }
 
 impl Postgres {
-    fn new() -> Option<Postgres> {
+    pub fn new() -> Option<Postgres> {
         let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
         let programs = versions.map(|entry| entry.path().join("bin")).max()?;
         let server = Postgres {
             place: place(),
             programs,
+            starter: Vec::new(),
         };
         // What is under the home of the one who builds, the server's user cannot read.
         let library =
@@ -363,7 +369,7 @@ impl Postgres {
         Some(server)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.place.path().join(name)
     }
 
@@ -392,7 +398,7 @@ impl Postgres {
         command
     }
 
-    fn start(&self) -> Running {
+    pub fn start(&self) -> Running {
         let child = Command::new(env!("CARGO_BIN_EXE_iolane"))
             .args(["run", "--report"])
             .arg(self.path("report.json"))
@@ -400,6 +406,7 @@ impl Postgres {
             .arg(self.path("library.so"))
             .arg("--")
             .args(self.user())
+            .args(&self.starter)
             .arg(self.programs.join("postgres"))
             .args(["-c", "listen_addresses=", "-c", "shared_buffers=1MB"])
             .args(["-c", "checkpoint_timeout=30s", "-c", "max_wal_size=32MB"])
@@ -427,7 +434,7 @@ impl Postgres {
         command
     }
 
-    fn ask(&self, question: &str) -> String {
+    pub fn ask(&self, question: &str) -> String {
         output(self.client().args(["--command", question]))
     }
 
@@ -452,9 +459,14 @@ impl Postgres {
         assert!(checked.status.success(), "{checked:?}");
     }
 
-    fn number(&self) -> String {
+    pub fn number(&self) -> String {
         let text = fs::read_to_string(self.path("data/postmaster.pid")).unwrap();
         text.lines().next().unwrap().to_owned()
+    }
+
+    pub fn stop(&self) {
+        let stopped = Command::new("kill").args(["-INT", &self.number()]).status();
+        assert!(stopped.unwrap().success());
     }
 }
 
@@ -482,10 +494,7 @@ fn postgresql_comes_back() {
         assert_eq!(server.ask("SELECT count(v) FROM t"), found);
         server.check_everything();
     }
-    let stopped = Command::new("kill")
-        .args(["-INT", &server.number()])
-        .status();
-    assert!(stopped.unwrap().success());
+    server.stop();
     assert_eq!(running.wait(), Some(0));
     let report = crate::place::report(&server.path("report.json"));
     assert!(scheduled(&report) > 0, "{report}");
