@@ -51,7 +51,7 @@ pub fn with_branch(place: usize, length: usize, look: impl FnOnce(&[u8])) {
 static FRAMES: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
 /// Takes memory for all frames, for as long as the process lives. Not before it is used does
-/// it take any. Not where the kernel would not [copy](copy_frame) what they hold.
+/// it take any.
 pub fn map_frames(bytes: usize) -> bool {
     let arguments = [
         0,
@@ -68,9 +68,7 @@ pub fn map_frames(bytes: usize) -> bool {
     }
     let address = ptr::with_exposed_provenance_mut(result as usize);
     FRAMES.store(address, Ordering::Release);
-    let mut place = [1_u8];
-    // SAFETY: a place of this function's own.
-    unsafe { memory::copy_to(&[0], place.as_mut_ptr().expose_provenance()) && place == [0] }
+    true
 }
 
 /// The address of a frame.

@@ -7,7 +7,7 @@ use crate::error::Failure;
 
 /// Beside the calls of any server: shared memory, the broker's and the processes' life
 /// lines.
-const CALLS: &str = "memfd_create mincore pidfd_open process_vm_readv process_vm_writev set_robust_list setpriority";
+const CALLS: &str = "memfd_create mincore pidfd_open process_vm_readv set_robust_list setpriority";
 
 /// Whether the service can see a file.
 ///

@@ -75,7 +75,7 @@ fn a_command_is_put_behind_what_systemd_says_before_it() {
         "LogsDirectory=iolane/mysql",
         "LimitNICE=-10",
         "RestrictAddressFamilies=AF_UNIX",
-        "SystemCallFilter=memfd_create mincore pidfd_open process_vm_readv process_vm_writev set_robust_list setpriority",
+        "SystemCallFilter=memfd_create mincore pidfd_open process_vm_readv set_robust_list setpriority",
     ];
     assert_eq!(lines(&text), expected);
     let drop_in = "[Service]\nExecStart=\nExecStart=-/opt/pgsql/bin/postmaster -D /data\n";
