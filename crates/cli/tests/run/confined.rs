@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::place::{iolane_run, report, wait_until};
-use crate::servers::{MariaDb, Postgres, has, output};
+use crate::servers::{MariaDb, Postgres, Running, has, output};
 
 const ABSTRACTION: &str = include_str!("../../../../packaging/apparmor/iolane");
 /// Where that file allows the library.
@@ -117,6 +117,14 @@ impl Profile {
             .map(str::to_owned)
             .collect()
     }
+
+    /// After the server was told to end: what was to be seen of it.
+    fn end(self, running: Running, rules: Rules) {
+        assert_eq!(running.wait(), Some(0));
+        let log = fs::read_to_string(self.file.with_file_name("log")).unwrap();
+        let report = report(&self.file.with_file_name("report.json"));
+        rules.check(&self.denied(), &report, &log);
+    }
 }
 
 impl Drop for Profile {
@@ -221,14 +229,7 @@ fn mariadb_is_confined(rules: Rules) {
     server.ask(&"INSERT INTO t(v) VALUES (repeat('x', 700)); ".repeat(COMMITS));
     await_warning(rules, &server.path("log"));
     server.ask("SHUTDOWN");
-    assert_eq!(running.wait(), Some(0));
-    let log = fs::read_to_string(server.path("log")).unwrap();
-    rules.check(
-        &profile.denied(),
-        &report(&server.path("report.json")),
-        &log,
-    );
-    drop(profile);
+    profile.end(running, rules);
     server.run = iolane_run;
     let running = server.start();
     assert_eq!(server.ask("SELECT COUNT(v) FROM t"), COMMITS.to_string());
@@ -276,14 +277,7 @@ fn postgresql_is_confined(rules: Rules) {
     }
     await_warning(rules, &server.path("log"));
     server.stop();
-    assert_eq!(running.wait(), Some(0));
-    let log = fs::read_to_string(server.path("log")).unwrap();
-    rules.check(
-        &profile.denied(),
-        &report(&server.path("report.json")),
-        &log,
-    );
-    drop(profile);
+    profile.end(running, rules);
     server.starter.clear();
     let running = server.start();
     assert_eq!(server.ask("SELECT count(v) FROM t"), COMMITS.to_string());
