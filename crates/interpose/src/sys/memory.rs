@@ -64,8 +64,8 @@ unsafe fn may_write(to: usize, bytes: usize) -> bool {
     let Some(last) = bytes.checked_sub(MASK_BYTES) else {
         return false;
     };
-    let pages = (0..last).step_by(PAGE_BYTES).chain([last]);
-    pages.into_iter().all(|at| {
+    let mut pages = (0..last).step_by(PAGE_BYTES).chain([last]);
+    pages.all(|at| {
         let place = to.wrapping_add(at);
         // SAFETY: the caller's promise. Nothing is set: there is no new mask.
         unsafe {

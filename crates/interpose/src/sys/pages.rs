@@ -89,7 +89,7 @@ pub fn with_frame<T>(index: usize, page_bytes: usize, look: impl FnOnce(&[u8]) -
 /// Copies a frame into the memory that the program reads into; whether that is there, and may be written.
 ///
 /// # Safety
-/// As for read(2) of so many bytes.
+/// As for [`memory::copy_to`].
 pub unsafe fn copy_frame(index: usize, page_bytes: usize, to: usize) -> bool {
     // SAFETY: the caller's promise; the frame is held, and is not the program's memory.
     with_frame(index, page_bytes, |page| unsafe {
