@@ -155,6 +155,25 @@ fn claim(client: Client, first: u32) -> Option<usize> {
     Some(cell_of(client.number, index))
 }
 
+/// The thread of the ticket with this number will not come back to it. It came then, and may have
+/// ended all the same. It may be that of the process that forked this one.
+pub fn abandon(number: usize, asked_ns: u64) {
+    let Some(client) = client::of_request() else {
+        return;
+    };
+    if number / CELLS_PER_CLIENT != client.number {
+        return;
+    }
+    let ticket = Ticket { client, number };
+    let is_open = matches!(
+        ticket.cell().state(),
+        Some(CellState::Claimed | CellState::Posted | CellState::Granted | CellState::Started)
+    );
+    if is_open && ticket.asked_ns() == asked_ns {
+        ticket.withdraw();
+    }
+}
+
 impl Ticket {
     fn cell(&self) -> &'static Cell {
         &self.client.memory.cells[self.number]
@@ -172,6 +191,11 @@ impl Ticket {
             client,
             number: cell_of(client.number, index),
         }
+    }
+
+    /// Which of all clients' cells.
+    pub fn number(&self) -> usize {
+        self.number
     }
 
     /// Which of the client's cells.
@@ -266,18 +290,6 @@ impl Ticket {
         cell.set_end(clock::now_ns(), result);
         if cell.change(state, CellState::Landed) {
             self.client.memory.post(self.number, is_attentive);
-        }
-    }
-
-    /// Its thread will not come back to it. It came then, and may have ended all the same.
-    pub fn abandon(self, asked_ns: u64) {
-        let is_open = matches!(
-            self.cell().state(),
-            Some(CellState::Claimed | CellState::Posted | CellState::Granted | CellState::Started)
-        );
-        let is_his = client::of_request().is_some_and(|own| own.number == self.client.number);
-        if is_open && is_his && self.asked_ns() == asked_ns {
-            self.withdraw();
         }
     }
 

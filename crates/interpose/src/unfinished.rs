@@ -5,40 +5,52 @@
 //! Each thread keeps a list of its calls under way, with the addresses of their frames: more than
 //! one only where a handler makes a call of its own. The next call of a thread sees which frames
 //! cannot be there any more, as it has their place on the stack.
+//!
+//! A handler may jump out of what keeps the list, too, between any two instructions. So each of its
+//! words is stored by itself, and the one that makes others count after them.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::ticket::Ticket;
+use crate::ticket::{self, Ticket};
 
 /// Handlers within handlers. What is deeper is not in the list.
 const CALLS: usize = 4;
 /// What the kernel puts on the stack for a handler is larger than this on every machine, so a
 /// frame that is so near is in the place of the other, not beneath it.
 const SIGNAL_FRAME_BYTES_MIN: usize = 512;
+/// The call has taken nothing.
+const NOTHING: usize = usize::MAX;
 
-#[derive(Clone, Copy)]
 struct Open {
     /// Where the call keeps whether the thread could be cancelled before
     /// (pthread_setcancelstate(3)).
-    frame: usize,
+    frame: AtomicUsize,
     /// Nobody has made it so again.
-    is_cancel_state_due: bool,
-    /// And when it came.
-    ticket: Option<(Ticket, u64)>,
+    is_cancel_state_due: AtomicBool,
+    /// The ticket's number, or [`NOTHING`].
+    number: AtomicUsize,
+    /// When it came.
+    asked_ns: AtomicU64,
 }
 
 struct List {
-    count: Cell<usize>,
-    calls: [Cell<Open>; CALLS],
+    count: AtomicUsize,
+    calls: [Open; CALLS],
 }
 
 thread_local! {
-    // Without a destructor and constant: no allocation, nothing to register.
+    // Without a destructor and constant: no allocation, nothing to register. Atomic only for the
+    // order of the stores, as the thread's own handlers see it.
     static LIST: List = const {
         List {
-            count: Cell::new(0),
+            count: AtomicUsize::new(0),
             calls: [const {
-                Cell::new(Open { frame: 0, is_cancel_state_due: false, ticket: None })
+                Open {
+                    frame: AtomicUsize::new(0),
+                    is_cancel_state_due: AtomicBool::new(false),
+                    number: AtomicUsize::new(NOTHING),
+                    asked_ns: AtomicU64::new(0),
+                }
             }; CALLS],
         }
     };
@@ -48,21 +60,21 @@ thread_local! {
 /// `on_another_stack`: a handler with a stack of its own may have interrupted any of them.
 pub fn abandon_before(frame: usize, on_another_stack: impl FnOnce() -> bool) {
     LIST.with(|list| {
-        let mut count = list.count.get();
+        let mut count = list.count.load(Ordering::Acquire);
         if count == 0 || on_another_stack() {
             return;
         }
         while let Some(last) = count.checked_sub(1) {
-            let open = list.calls[last].get();
-            if !is_gone(open.frame, frame) {
+            let open = &list.calls[last];
+            if !is_gone(open.frame.load(Ordering::Relaxed), frame) {
                 return;
             }
-            if let Some((ticket, asked_ns)) = open.ticket {
-                ticket.abandon(asked_ns);
+            if let Some((number, asked_ns)) = open.taken() {
+                ticket::abandon(number, asked_ns);
             }
             // After that: a handler may jump out of this, too.
             count = last;
-            list.count.set(count);
+            list.count.store(count, Ordering::Release);
         }
     });
 }
@@ -72,29 +84,37 @@ fn is_gone(frame: usize, begins: usize) -> bool {
     begins.saturating_add(SIGNAL_FRAME_BYTES_MIN) > frame
 }
 
+impl Open {
+    /// A ticket's number, and when it came.
+    fn taken(&self) -> Option<(usize, u64)> {
+        let number = self.number.load(Ordering::Acquire);
+        (number != NOTHING).then(|| (number, self.asked_ns.load(Ordering::Relaxed)))
+    }
+}
+
 /// A call is under way from now on. Its place in the list, if there is one.
 pub fn enter(frame: usize) -> Option<usize> {
     LIST.with(|list| {
-        let count = list.count.get();
-        list.calls.get(count)?.set(Open {
-            frame,
-            is_cancel_state_due: true,
-            ticket: None,
-        });
-        list.count.set(count + 1);
+        let count = list.count.load(Ordering::Acquire);
+        let open = list.calls.get(count)?;
+        open.number.store(NOTHING, Ordering::Relaxed);
+        open.is_cancel_state_due.store(true, Ordering::Relaxed);
+        open.frame.store(frame, Ordering::Relaxed);
+        list.count.store(count + 1, Ordering::Release);
         Some(count)
     })
 }
 
 /// What it has taken.
 pub fn note(place: Option<usize>, ticket: Ticket) {
-    let asked_ns = ticket.asked_ns();
+    note_number(place, ticket.number(), ticket.asked_ns());
+}
+
+fn note_number(place: Option<usize>, number: usize, asked_ns: u64) {
     LIST.with(|list| {
-        if let Some(call) = place.and_then(|place| list.calls.get(place)) {
-            call.set(Open {
-                ticket: Some((ticket, asked_ns)),
-                ..call.get()
-            });
+        if let Some(open) = place.and_then(|place| list.calls.get(place)) {
+            open.asked_ns.store(asked_ns, Ordering::Relaxed);
+            open.number.store(number, Ordering::Release);
         }
     });
 }
@@ -103,14 +123,17 @@ pub fn note(place: Option<usize>, ticket: Ticket) {
 /// may come back to a call that seemed gone.
 pub fn is_open(place: Option<usize>, frame: usize) -> bool {
     place.is_none_or(|place| {
-        LIST.with(|list| place < list.count.get() && list.calls[place].get().frame == frame)
+        LIST.with(|list| {
+            let is_listed = place < list.count.load(Ordering::Acquire);
+            is_listed && list.calls[place].frame.load(Ordering::Relaxed) == frame
+        })
     })
 }
 
 /// The call has come back, and with it those that began later.
 pub fn leave(place: Option<usize>, frame: usize) {
     if let Some(place) = place.filter(|_| is_open(place, frame)) {
-        LIST.with(|list| list.count.set(place));
+        LIST.with(|list| list.count.store(place, Ordering::Release));
     }
 }
 
@@ -118,15 +141,13 @@ pub fn leave(place: Option<usize>, frame: usize) {
 /// could be cancelled before. Said once: it is the program's own affair from then on.
 pub fn take_cancel_state() -> Option<usize> {
     LIST.with(|list| {
-        let calls = &list.calls[..list.count.get()];
-        let first = calls.first().map(Cell::get)?;
-        for call in calls {
-            call.set(Open {
-                is_cancel_state_due: false,
-                ..call.get()
-            });
+        let calls = &list.calls[..list.count.load(Ordering::Acquire)];
+        let (first, later) = calls.split_first()?;
+        for call in later {
+            call.is_cancel_state_due.store(false, Ordering::Relaxed);
         }
-        first.is_cancel_state_due.then_some(first.frame)
+        let is_due = first.is_cancel_state_due.swap(false, Ordering::Relaxed);
+        is_due.then(|| first.frame.load(Ordering::Relaxed))
     })
 }
 
@@ -156,6 +177,42 @@ mod tests {
         leave(one, FRAME);
         assert_eq!(enter(FRAME), Some(0));
         leave(Some(0), FRAME);
+    }
+
+    /// As a handler may jump out of all that keeps the list: what it sees then is what the thread's
+    /// next call finds.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn no_jump_leaves_half_a_call() {
+        const FRAME: usize = 0x7fff_0000_8000;
+        const TICKETS: [(usize, u64); 2] = [(4711, 1 << 40), (17, 3)];
+        let take = |depth: usize| {
+            let place = enter(FRAME - depth * 4096);
+            let (number, asked_ns) = TICKETS[depth];
+            note_number(place, number, asked_ns);
+            place
+        };
+        let look = || {
+            LIST.with(|list| {
+                let count = list.count.load(Ordering::Relaxed);
+                for (depth, open) in list.calls[..count].iter().enumerate() {
+                    assert_eq!(open.frame.load(Ordering::Relaxed), FRAME - depth * 4096);
+                    assert!([None, Some(TICKETS[depth])].contains(&open.taken()));
+                }
+            });
+        };
+        for _ in 0..2 {
+            let looks = crate::sys::steps::after_each_instruction(
+                || {
+                    let place = take(0);
+                    let in_handler = take(1);
+                    leave(in_handler, FRAME - 4096);
+                    leave(place, FRAME);
+                },
+                look,
+            );
+            assert!(looks > 20, "{looks}");
+        }
     }
 
     #[test]

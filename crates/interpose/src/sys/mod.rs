@@ -14,5 +14,7 @@ pub mod reading;
 mod real;
 pub mod residency;
 pub mod stack;
+#[cfg(all(test, target_arch = "x86_64"))]
+pub mod steps;
 pub mod uring;
 pub mod watch;
