@@ -431,7 +431,7 @@ fn block_of(slot: &Slot, entry: &Entry) -> Option<Block> {
                 return None;
             }
             // The program may use its own again as soon as they are submitted.
-            let pieces = uring::pieces_at(entry.address, length);
+            let pieces = uring::pieces_at(entry.address, length)?;
             if length == 1 {
                 let piece = pieces[0];
                 let is_empty = piece.1 == 0;

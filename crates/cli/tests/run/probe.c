@@ -83,6 +83,32 @@ static void plain(void)
 	SHOW(close(fd));
 }
 
+/* The pieces are not there, or the last one is not. */
+static void vectored_nowhere(int fd)
+{
+	int direct = open_file("wrong_direct", O_RDWR | O_DIRECT);
+	char *two = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct iovec *last;
+
+	check(two != MAP_FAILED && munmap(two + PAGE, PAGE) == 0, "mmap");
+	last = (struct iovec *)(two + PAGE) - 1;
+	*last = (struct iovec){ page, PAGE };
+	for (int i = 0; i < 2; i++, fd = direct) {
+		struct iovec *const places[] = { last, last + 1, (struct iovec *)8 };
+
+		for (int each = 0; each < 3; each++) {
+			SHOW(readv(fd, places[each], 2));
+			SHOW(writev(fd, places[each], 2));
+			SHOW(preadv(fd, places[each], 2, 0));
+			SHOW(pwritev(fd, places[each], 2, 0));
+			SHOW(preadv2(fd, places[each], 2, 0, 0));
+			SHOW(pwritev2(fd, places[each], 2, 0, 0));
+		}
+		SHOW(pwritev(fd, last, 1, 0));
+		SHOW(preadv(fd, last, 1, 0));
+	}
+}
+
 static void wrong(void)
 {
 	int fd = open_file("wrong", O_RDWR);
@@ -99,6 +125,7 @@ static void wrong(void)
 	SHOW(pread(fd, page, 0, 0));
 	SHOW(readv(fd, &none, minus));
 	SHOW(readv(fd, &none, many));
+	vectored_nowhere(fd);
 	SHOW(write(reads, page, 1));
 	SHOW(pwrite(reads, page, 1, 0));
 	SHOW(fsync(-1));

@@ -255,8 +255,12 @@ static void mistaken(void)
 	struct iocb skewed = block_of(fd, IOCB_CMD_PREAD, memory + 1, 0);
 	struct iocb behind = block_of(fd, IOCB_CMD_PREAD, memory, 1 << 20);
 	struct iocb sync = block_of(fd, IOCB_CMD_FDSYNC, NULL, 0);
+	/* Their pieces are not there. */
+	struct iocb lost = block_of(fd, IOCB_CMD_PREADV, (char *)8, 0);
+	struct iocb lost_write = block_of(fd, IOCB_CMD_PWRITEV, (char *)8, 0);
 	struct iocb *first[] = { &bad, &good }, *second[] = { &good, &bad }, *third[] = { &odd },
-		    *fourth[] = { &skewed, &behind, &sync };
+		    *fourth[] = { &skewed, &behind, &sync }, *fifth[] = { &good, &lost },
+		    *sixth[] = { &lost_write };
 	struct io_event done[4];
 	struct timespec soon = { 0, 1000000 };
 
@@ -275,6 +279,10 @@ static void mistaken(void)
 	SHOW(result_of(&skewed, done, 3));
 	SHOW(result_of(&behind, done, 3));
 	SHOW(result_of(&sync, done, 3));
+	lost.aio_nbytes = lost_write.aio_nbytes = 2;
+	SHOW(submit(context, 2, fifth));
+	SHOW(events(context, 1, 4, done));
+	SHOW(submit(context, 1, sixth));
 	SHOW(syscall(SYS_io_getevents, context, 1, 4, done, &soon));
 	SHOW(syscall(SYS_io_setup, 0, &context) == -1);
 }

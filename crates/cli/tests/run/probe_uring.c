@@ -224,7 +224,7 @@ static void mistaken(void)
 	char *memory = pages(4);
 	struct iovec nowhere = { (void *)8, PAGE };
 	struct io_uring ring;
-	long results[12];
+	long results[14];
 
 	if (pwrite(fd, memory, 2 * PAGE, 0) != 2 * PAGE)
 		die("pwrite");
@@ -245,7 +245,13 @@ static void mistaken(void)
 	ADD(&ring, 11, read, fd, (void *)8, PAGE, 0);
 	SHOW_RESULT(io_uring_submit(&ring));
 	collect(&ring, 12, results);
-	show("mistaken", results, 12);
+	/* No entry behind such a one is taken by the same call. */
+	ADD(&ring, 12, readv, fd, (struct iovec *)8, 1, 0);
+	SHOW_RESULT(io_uring_submit(&ring));
+	ADD(&ring, 13, writev, fd, (struct iovec *)8, 3, 0);
+	SHOW_RESULT(io_uring_submit(&ring));
+	collect(&ring, 2, results);
+	show("mistaken", results, 14);
 	io_uring_queue_exit(&ring);
 }
 

@@ -4,8 +4,11 @@ use std::ffi::c_int;
 
 use libc::iovec;
 
-/// Bytes of all pieces together. What the kernel will refuse counts as nothing:
-/// the call itself says so.
+use super::memory;
+use crate::client;
+
+/// Bytes of all pieces together. What the kernel will refuse counts as nothing, pieces that are not there among it:
+/// the call itself says so. So does all where nobody asks, as the library is off.
 ///
 /// # Safety
 /// As for readv(2) and its relatives.
@@ -14,11 +17,18 @@ pub unsafe fn length_of(pieces: *const iovec, count: c_int) -> usize {
     let Ok(count @ 1..=PIECES_MAX) = usize::try_from(count) else {
         return 0;
     };
-    if pieces.is_null() {
+    if !client::is_on() || !memory::may_read(pieces.addr(), count * size_of::<iovec>()) {
         return 0;
     }
+    // SAFETY: they are there, and whoever hands them to the kernel lets them be.
+    unsafe { sum_of(pieces, count) }
+}
+
+/// # Safety
+/// There are so many pieces.
+unsafe fn sum_of(pieces: *const iovec, count: usize) -> usize {
     (0..count).fold(0, |sum: usize, index| {
-        // SAFETY: the caller promises `count` pieces.
+        // SAFETY: the caller's promise.
         sum.saturating_add(unsafe { (*pieces.add(index)).iov_len })
     })
 }
@@ -37,8 +47,8 @@ mod tests {
         let pieces = [piece(3), piece(usize::MAX)];
         // SAFETY: there are two.
         unsafe {
-            assert_eq!(length_of(pieces.as_ptr(), 1), 3);
-            assert_eq!(length_of(pieces.as_ptr(), 2), usize::MAX);
+            assert_eq!(sum_of(pieces.as_ptr(), 1), 3);
+            assert_eq!(sum_of(pieces.as_ptr(), 2), usize::MAX);
             assert_eq!(length_of(ptr::null(), 2), 0);
             assert_eq!(length_of(pieces.as_ptr(), -1), 0);
         }

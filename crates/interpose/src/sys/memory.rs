@@ -36,6 +36,33 @@ pub fn copy_from<T: Copy>(from: usize, to: &mut [T]) -> bool {
     usize::try_from(result) == Ok(bytes)
 }
 
+/// Whether there is memory that may be read, of so many bytes, at least 8. The kernel reads a signal mask from each page, and
+/// refuses to do anything with it: a call's vector lies on the caller's stack nearly always, and process_vm_readv(2) takes
+/// longer.
+pub fn may_read(from: usize, bytes: usize) -> bool {
+    /// rt_sigprocmask(2) knows nothing of this kind, and says so after it has read the mask.
+    const NO_CHANGE: usize = 99;
+    each_page(from, bytes).is_some_and(|mut places| {
+        places.all(|place| {
+            // SAFETY: nothing is changed, and nothing is written.
+            let result = unsafe {
+                syscall6(
+                    libc::SYS_rt_sigprocmask,
+                    [NO_CHANGE, place, 0, MASK_BYTES, 0, 0],
+                )
+            };
+            result != -(libc::EFAULT as isize)
+        })
+    })
+}
+
+/// A place for a signal mask in each page, from the first bytes to the last; `None`: there are too few.
+fn each_page(from: usize, bytes: usize) -> Option<impl Iterator<Item = usize>> {
+    let last = bytes.checked_sub(MASK_BYTES)?;
+    let places = (0..last).step_by(PAGE_BYTES).chain([last]);
+    Some(places.map(move |at| from.wrapping_add(at)))
+}
+
 /// Copies to where the program wants it, if it may be written there. Otherwise a part may have been written.
 ///
 /// # Safety
@@ -61,18 +88,15 @@ pub unsafe fn copy_to(from: &[u8], to: usize) -> bool {
 /// # Safety
 /// As for read(2).
 unsafe fn may_write(to: usize, bytes: usize) -> bool {
-    let Some(last) = bytes.checked_sub(MASK_BYTES) else {
-        return false;
-    };
-    let mut pages = (0..last).step_by(PAGE_BYTES).chain([last]);
-    pages.all(|at| {
-        let place = to.wrapping_add(at);
-        // SAFETY: the caller's promise. Nothing is set: there is no new mask.
-        unsafe {
-            syscall6(
-                libc::SYS_rt_sigprocmask,
-                [libc::SIG_BLOCK as usize, 0, place, MASK_BYTES, 0, 0],
-            ) == 0
-        }
+    each_page(to, bytes).is_some_and(|mut places| {
+        places.all(|place| {
+            // SAFETY: the caller's promise. Nothing is set: there is no new mask.
+            unsafe {
+                syscall6(
+                    libc::SYS_rt_sigprocmask,
+                    [libc::SIG_BLOCK as usize, 0, place, MASK_BYTES, 0, 0],
+                ) == 0
+            }
+        })
     })
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use iolane_protocol::sys::raw::syscall6;
 
 use super::aio;
+use super::memory;
 use super::watch;
 
 /// A submission queue entry.
@@ -129,16 +130,11 @@ impl Prepared {
 /// Pieces of a vectored request that is taken over.
 pub const PIECES_MAX: usize = 8;
 
-/// Addresses and lengths of a request's pieces.
-pub fn pieces_at(address: u64, count: usize) -> [(u64, u64); PIECES_MAX] {
-    let pieces: *const libc::iovec = ptr::with_exposed_provenance(address as usize);
-    let mut all = [(0, 0); PIECES_MAX];
-    for (index, piece) in all.iter_mut().enumerate().take(count) {
-        // SAFETY: the program hands these to the kernel in a moment, so they are there.
-        let found = unsafe { pieces.add(index).read_unaligned() };
-        *piece = (found.iov_base.addr() as u64, found.iov_len as u64);
-    }
-    all
+/// Addresses and lengths of a request's pieces; `None` where there are none.
+pub fn pieces_at(address: u64, count: usize) -> Option<[(u64, u64); PIECES_MAX]> {
+    let mut words = [0; 2 * PIECES_MAX];
+    let is_there = memory::copy_from(address as usize, &mut words[..2 * count]);
+    is_there.then(|| std::array::from_fn(|index| (words[2 * index], words[2 * index + 1])))
 }
 
 /// Another descriptor for a ring; `None`: there is no such ring, or no room.
