@@ -136,6 +136,8 @@ public:
 	int read_range_next() override;
 	int reset() override;
 
+	ha_rows multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, void *parameter, uint count,
+					    uint *buffer_bytes, uint *flags, Cost_estimate *cost) override;
 	ha_rows multi_range_read_info(uint key, uint ranges, uint rows, uint parts,
 				      uint *buffer_bytes, uint *flags, Cost_estimate *cost) override;
 	int multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint flags,
@@ -213,6 +215,7 @@ private:
 
 	/* Rows of many ranges. */
 	int open_many();
+	int next_of_list(range_id_t *range);
 	int next_of_many(range_id_t *range);
 	void close_many();
 	int next_of_joined(range_id_t *range);
@@ -291,7 +294,11 @@ private:
 
 	/* Rows of many ranges, which are read together: what the server calls these ranges. */
 	bool reads_many_ = false;
+	/* Of a list of keys, all rows so far were. */
+	bool is_in_memory_ = false;
 	iolane_many *many_ = nullptr;
+	/* As the server says, if it knows. */
+	size_t ranges_max_ = 0;
 	std::vector<range_id_t> ranges_;
 
 	/* Which value of a row of the store is which key. */

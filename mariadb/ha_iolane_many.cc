@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The handler: rows of many ranges, in no order (MRR). The store reads together what is
- * not in memory: a join by BKA waits for a few rounds of the disk, and not for one row
- * after the other.
+ * The handler: rows of many ranges (MRR). The store reads together what is not in memory: a
+ * join by BKA, and a list of primary keys, waits for a few rounds of the disk, and not for one
+ * row after the other.
  */
 #include "ha_iolane.h"
 #include "iolane_key.h"
@@ -16,6 +16,57 @@ using namespace iolane;
  */
 static const size_t RANGES_AT_ONCE = 1 << 17;
 static const size_t KEY_BYTES_AT_ONCE = 16 << 20;
+
+/* What the server says of ranges, on its way to who asks for them. */
+struct watched_ranges {
+	RANGE_SEQ_IF *ranges;
+	void *parameter;
+	range_seq_t at;
+	size_t count;
+	/* Each has one row at most. */
+	bool are_keys;
+};
+
+static range_seq_t begin_watched(void *watched, uint count, uint flags)
+{
+	auto *it = (watched_ranges *) watched;
+
+	it->count = 0;
+	it->are_keys = true;
+	it->at = it->ranges->init(it->parameter, count, flags);
+	return (range_seq_t) it;
+}
+
+static bool next_watched(range_seq_t watched, KEY_MULTI_RANGE *range)
+{
+	auto *it = (watched_ranges *) watched;
+	bool is_end = it->ranges->next(it->at, range);
+
+	if (!is_end) {
+		it->count++;
+		it->are_keys &= (range->range_flag & (UNIQUE_RANGE | NULL_RANGE)) == UNIQUE_RANGE;
+	}
+	return is_end;
+}
+
+/*
+ * A list of primary keys: their rows come in the order of the keys, one by one or together. What
+ * the server reads sorted is such a list, as only its ranges are taken from the server's own way.
+ */
+ha_rows ha_iolane::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, void *parameter,
+					       uint count, uint *buffer_bytes, uint *flags,
+					       Cost_estimate *cost)
+{
+	watched_ranges watched = { ranges, parameter, nullptr, 0, false };
+	RANGE_SEQ_IF of_watched = { nullptr, begin_watched, next_watched, nullptr, nullptr };
+	bool is_usual = (*flags & (HA_MRR_USE_DEFAULT_IMPL | HA_MRR_INDEX_ONLY)) || lock_ != IOLANE_LOCK_NONE;
+	ha_rows rows = handler::multi_range_read_info_const(key, &of_watched, &watched, count,
+							    buffer_bytes, flags, cost);
+
+	if (!is_usual && is_primary(key) && watched.are_keys && watched.count > 1)
+		*flags &= ~HA_MRR_USE_DEFAULT_IMPL;
+	return rows;
+}
 
 /* For a join that has collected keys. */
 ha_rows ha_iolane::multi_range_read_info(uint key, uint ranges, uint rows, uint parts,
@@ -34,8 +85,10 @@ int ha_iolane::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint
 				     uint flags, HANDLER_BUFFER *buffer)
 {
 	close_many();
-	/* For a join; rows are locked one after the other. */
-	reads_many_ = !(flags & HA_MRR_USE_DEFAULT_IMPL) && !(flags & HA_MRR_SORTED) && lock_ == IOLANE_LOCK_NONE;
+	/* Rows are locked one after the other. */
+	reads_many_ = !(flags & HA_MRR_USE_DEFAULT_IMPL) && lock_ == IOLANE_LOCK_NONE;
+	is_in_memory_ = flags & HA_MRR_SORTED;
+	ranges_max_ = std::min((size_t) count, RANGES_AT_ONCE);
 	/* Not where the server wants to know of which range a row is. */
 	locks_ranges_ = lock_ != IOLANE_LOCK_NONE && (flags & HA_MRR_NO_ASSOCIATION) && count > 1;
 	if (is_joined_)
@@ -49,13 +102,19 @@ void ha_iolane::close_many()
 	many_ = nullptr;
 }
 
+/* Where a range begins, and behind where it ends. */
+struct wanted_range {
+	std::string lower, upper;
+	/* It is one primary key: the store need not look for it before it reads its row. */
+	bool is_key;
+	iolane_value values[2];
+};
+
 /* Takes some more ranges of the server. */
 int ha_iolane::open_many()
 {
-	std::vector<std::string> keys;
-	std::vector<iolane_value> values;
+	std::vector<wanted_range> wanted;
 	std::vector<iolane_range> ranges;
-	std::vector<bool> are_keys;
 	std::string index = "k" + std::to_string(active_index);
 	KEY_MULTI_RANGE range;
 	size_t bytes = 0;
@@ -64,42 +123,40 @@ int ha_iolane::open_many()
 	if (error)
 		return error;
 	ranges_.clear();
-	while (ranges_.size() < RANGES_AT_ONCE && bytes < KEY_BYTES_AT_ONCE &&
+	wanted.reserve(ranges_max_);
+	while (wanted.size() < RANGES_AT_ONCE && bytes < KEY_BYTES_AT_ONCE &&
 	       !mrr_funcs.next(mrr_iter, &range)) {
 		const key_range &from = range.start_key, &to = range.end_key;
-		std::string lower, upper;
+		wanted_range one;
 
 		if (from.keypart_map) {
-			lower = first_key(active_index, from);
+			one.lower = first_key(active_index, from);
 			/* Nothing is behind it. */
-			if (lower.empty())
+			if (one.lower.empty())
 				continue;
 		}
-		if (to.keypart_map)
-			upper = end_key(active_index, to, from.flag == HA_READ_KEY_EXACT);
-		bool is_key = is_primary(active_index) && is_whole(active_index, from.keypart_map) &&
-			      is_whole(active_index, to.keypart_map) && from.flag != HA_READ_AFTER_KEY &&
-			      upper == end_of_prefix(lower);
-
-		are_keys.push_back(is_key);
-		bytes += lower.size() + upper.size();
-		keys.push_back(lower);
-		keys.push_back(upper);
+		one.is_key = (range.range_flag & EQ_RANGE) && is_primary(active_index) &&
+			     is_whole(active_index, from.keypart_map);
+		if (to.keypart_map && !one.is_key)
+			one.upper = end_key(active_index, to, from.flag == HA_READ_KEY_EXACT);
+		bytes += one.lower.size() + one.upper.size();
+		wanted.push_back(std::move(one));
 		ranges_.push_back(range.ptr);
 	}
-	if (ranges_.empty())
+	if (wanted.empty())
 		return HA_ERR_END_OF_FILE;
-	for (const std::string &key : keys)
-		values.push_back(blob(key));
-	for (size_t i = 0; i < ranges_.size(); i++) {
+	ranges.reserve(wanted.size());
+	for (wanted_range &one : wanted) {
 		iolane_range bounds = {};
 
 		if (!is_primary(active_index))
 			bounds.index = index.c_str();
-		set_bounds(&bounds, &values[2 * i], &values[2 * i + 1]);
-		/* The store need not look for it before it reads its row. */
-		if (are_keys[i]) {
+		one.values[0] = blob(one.lower);
+		one.values[1] = blob(one.upper);
+		set_bounds(&bounds, &one.values[0], &one.values[1]);
+		if (one.is_key) {
 			bounds.upper = bounds.lower;
+			bounds.upper_count = bounds.lower_count;
 			bounds.upper_bound = IOLANE_INCLUDED;
 		}
 		ranges.push_back(bounds);
@@ -147,7 +204,7 @@ void ha_iolane::compute_virtual_columns()
 
 int ha_iolane::multi_range_read_next(range_id_t *range)
 {
-	int error = reads_many_	  ? next_of_many(range) :
+	int error = reads_many_	  ? (is_in_memory_ ? next_of_list(range) : next_of_many(range)) :
 		    locks_ranges_ ? next_of_joined(range) :
 				    handler::multi_range_read_next(range);
 
@@ -158,6 +215,28 @@ int ha_iolane::multi_range_read_next(range_id_t *range)
 	if (error && error != HA_ERR_END_OF_FILE)
 		print_error(error, MYF(0));
 	return error;
+}
+
+/*
+ * One by one, which takes less of the processor, until one has to be waited for: then probably
+ * others have to be, too.
+ */
+int ha_iolane::next_of_list(range_id_t *range)
+{
+	while (is_in_memory_) {
+		uint64_t awaited = iolane_store_pages_awaited();
+
+		if (mrr_funcs.next(mrr_iter, &mrr_cur_range))
+			return HA_ERR_END_OF_FILE;
+		int error = read_range_first(&mrr_cur_range.start_key, &mrr_cur_range.end_key, true, true);
+
+		is_in_memory_ = iolane_store_pages_awaited() == awaited;
+		if (error != HA_ERR_END_OF_FILE) {
+			*range = mrr_cur_range.ptr;
+			return error;
+		}
+	}
+	return next_of_many(range);
 }
 
 int ha_iolane::next_of_many(range_id_t *range)

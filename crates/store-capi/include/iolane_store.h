@@ -1018,8 +1018,9 @@ int32_t iolane_cursor_turn(struct iolane_cursor *cursor,
 void iolane_cursor_free(struct iolane_cursor *cursor);
 
 /**
- * Prepares to read the rows of many ranges, which come in no order; what is not in
- * memory is read together. The ranges are of one index, that of the first; only their
+ * Prepares to read the rows of many ranges, which come in the order of their keys if each
+ * range is one primary key, and otherwise in no order; what is not in memory is read
+ * together. The ranges are of one index, that of the first; only their
  * bounds count beside that. To be freed by iolane_many_free(), also after the
  * transaction. Never blocks for long; fails with IOLANE_STORE_ERROR_UNKNOWN_TABLE,
  * _UNKNOWN_INDEX, _SCHEMA, _ENDED, _DAMAGED, _ARGUMENT. For one thread at a time.
@@ -1029,6 +1030,13 @@ int32_t iolane_many_open(struct iolane_transaction *transaction,
                          const struct iolane_range *ranges,
                          size_t count,
                          struct iolane_many **many);
+
+/**
+ * How many pages the calling thread has waited for so far, in all stores. Who reads one row
+ * after the other does well to read the rest together (iolane_many_open()) once this grows.
+ * Never blocks, and never fails. Thread-safe.
+ */
+uint64_t iolane_store_pages_awaited(void);
 
 /**
  * Fills `row` with the next row, and `number` with that of its range, from 0. Returns

@@ -77,7 +77,7 @@ pub use pool::{POOL_PAGES_MIN, PoolError, PoolStatistics, SharedPage, Stamp};
 pub use recovery::{RecoveryProgress, RecoveryReport};
 pub use space::SpaceStatistics;
 pub use store::{DeadlockMember, DeadlockReport, Store, StoreOptions, StoreStatistics};
-pub use stream::{ReadAhead, StreamStatistics};
+pub use stream::{ReadAhead, StreamStatistics, pages_awaited};
 pub use table::ROW_BYTES_MAX;
 pub use table_statistics::{IndexStatistics, TableStatistics};
 pub use torn::{TornPages, TornProtection};

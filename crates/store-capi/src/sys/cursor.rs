@@ -303,8 +303,9 @@ pub struct iolane_many {
 
 const _: () = may_change_threads::<iolane_many>();
 
-/// Prepares to read the rows of many ranges, which come in no order; what is not in
-/// memory is read together. The ranges are of one index, that of the first; only their
+/// Prepares to read the rows of many ranges, which come in the order of their keys if each
+/// range is one primary key, and otherwise in no order; what is not in memory is read
+/// together. The ranges are of one index, that of the first; only their
 /// bounds count beside that. To be freed by iolane_many_free(), also after the
 /// transaction. Never blocks for long; fails with IOLANE_STORE_ERROR_UNKNOWN_TABLE,
 /// _UNKNOWN_INDEX, _SCHEMA, _ENDED, _DAMAGED, _ARGUMENT. For one thread at a time.
@@ -331,6 +332,14 @@ pub unsafe extern "C" fn iolane_many_open(
         let store = Arc::clone(&it.store);
         give(many, iolane_many { rows, store })
     })
+}
+
+/// How many pages the calling thread has waited for so far, in all stores. Who reads one row
+/// after the other does well to read the rest together (iolane_many_open()) once this grows.
+/// Never blocks, and never fails. Thread-safe.
+#[unsafe(no_mangle)]
+pub extern "C" fn iolane_store_pages_awaited() -> u64 {
+    store::pages_awaited()
 }
 
 /// Fills `row` with the next row, and `number` with that of its range, from 0. Returns

@@ -7,7 +7,7 @@ use super::{PageReading, Pool, count};
 use crate::access::PagesError;
 use crate::ids::PageId;
 use crate::policy::Role;
-use crate::stream::{acting, waiting_level, when_hurried};
+use crate::stream::{acting, awaits_page, waiting_level, when_hurried};
 use iolane::{Buffer, Completion};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,6 +20,7 @@ impl Pool {
     /// A query's own read costs one system call; one that was submitted ahead is
     /// promoted.
     pub(crate) fn load(&self, id: PageId) -> Result<(), PagesError> {
+        awaits_page();
         let role = acting();
         if self.files.policy.waits_quietly(role) {
             self.load_quietly(id, role)

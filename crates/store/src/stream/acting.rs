@@ -14,6 +14,19 @@ thread_local! {
     static ROLE: Cell<Role> = const { Cell::new(Role::Read) };
     static HURRY: RefCell<Option<Hurry>> = const { RefCell::new(None) };
     static RANGE: Cell<Range> = const { Cell::new(Range::Outside) };
+    static AWAITED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many pages the calling thread has waited for so far, in all stores. Who reads one row
+/// after the other does well to read the rest together once this grows
+/// ([`Transaction::many_ranges`](crate::Transaction::many_ranges)).
+pub fn pages_awaited() -> u64 {
+    AWAITED.get()
+}
+
+/// This thread waits for a page.
+pub(crate) fn awaits_page() {
+    AWAITED.set(AWAITED.get() + 1);
 }
 
 /// Whether a thread is on its way through a range.

@@ -48,9 +48,10 @@ mod pace;
 mod share;
 mod trails;
 
+pub use acting::pages_awaited;
 pub(crate) use acting::{
-    Acting, Hurry, acting, acting_as, acting_until, in_range, role_of, role_of_load, waiting_level,
-    when_hurried,
+    Acting, Hurry, acting, acting_as, acting_until, awaits_page, in_range, role_of, role_of_load,
+    waiting_level, when_hurried,
 };
 pub(crate) use entries::{Entry, EntryRows};
 pub(crate) use guess::Guesses;

@@ -71,8 +71,8 @@ impl Batch {
     }
 }
 
-/// The rows of many ranges, as a transaction sees them, in no order. It can do other
-/// things between two of them.
+/// The rows of many ranges, as a transaction sees them. It can do other things between two
+/// of them.
 pub struct ManyRows {
     table: Arc<Table>,
     /// The index of the ranges; `None`: the primary key.
@@ -107,7 +107,8 @@ impl<P: Pages> Watch for OfKey<'_, '_, '_, P> {
 
 impl<B: Backing> Transaction<'_, B> {
     /// The rows of a table with keys in any of some ranges, or with `index` in ranges of
-    /// its columns, each with the number of its range. What is not in memory is read
+    /// its columns, each with the number of its range: in the order of the keys if each range
+    /// is one primary key, otherwise in no order. What is not in memory is read
     /// together, at first 64 rows and later up to 16,384 at a time, so that many rows take
     /// little longer than one: for joins, whose keys are known before the rows are needed.
     /// 4 MiB of rows are kept until they are asked for.

@@ -99,6 +99,10 @@ fn rows_of_many_keys_come_in_parts_into_one_row() {
         found.push(number);
     }
     assert_eq!(many.next(&mut two).unwrap(), None);
+    assert!(
+        found.is_sorted_by_key(|&number| ids[number]),
+        "in the order of the keys"
+    );
     found.sort_unstable();
     let there = |&number: &usize| (0..300).contains(&ids[number]) && ids[number] != 150;
     assert_eq!(found, (0..ids.len()).filter(there).collect::<Vec<_>>());
