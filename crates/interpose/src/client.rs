@@ -79,6 +79,7 @@ pub fn begin() {
     page.process
         .store(environment::process_number(), Ordering::Relaxed);
     notice::remember_standard_error();
+    environment::find_command_line();
     let is_first = ADDRESS.set(address).is_ok() && PAGE.set(page).is_ok();
     IS_ON.store(is_first, Ordering::Release);
 }
