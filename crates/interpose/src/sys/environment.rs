@@ -27,16 +27,16 @@ pub fn value(name: &str) -> Option<&'static [u8]> {
 /// Where the process has its command line. A file of the kernel's would have it, too, but whoever
 /// opens one takes, for a moment, the number that another thread's next file would have.
 struct CommandLine {
-    /// Of the first word, 0 if that is not known; behind the last word; and behind the environment.
+    /// Of the first word, 0 if that is not known; behind the last word; and behind the longest title.
     first: AtomicUsize,
     last: AtomicUsize,
-    environment_last: AtomicUsize,
+    title_last: AtomicUsize,
 }
 
 static COMMAND_LINE: CommandLine = CommandLine {
     first: AtomicUsize::new(0),
     last: AtomicUsize::new(0),
-    environment_last: AtomicUsize::new(0),
+    title_last: AtomicUsize::new(0),
 };
 
 /// Called once, when the library is loaded: the process has no other thread yet.
@@ -66,9 +66,7 @@ pub fn find_command_line() {
             last
         };
         COMMAND_LINE.last.store(last, Ordering::Relaxed);
-        COMMAND_LINE
-            .environment_last
-            .store(title_last, Ordering::Relaxed);
+        COMMAND_LINE.title_last.store(title_last, Ordering::Relaxed);
         COMMAND_LINE.first.store(first, Ordering::Release);
     }
 }
@@ -83,7 +81,7 @@ fn read_command_line(line: &mut [u8]) -> Option<usize> {
     }
     // Who has written over the end of the last word has written a title, to the first zero.
     let is_title = end[0] != 0;
-    let title_last = COMMAND_LINE.environment_last.load(Ordering::Relaxed);
+    let title_last = COMMAND_LINE.title_last.load(Ordering::Relaxed);
     let length = line
         .len()
         .min(if is_title { title_last } else { last } - first);
@@ -192,7 +190,7 @@ mod tests {
         assert_eq!(as_memory(), Some(as_file()));
         // As initialisers of titles do, over the words and the environment behind them.
         let first = COMMAND_LINE.first.load(Ordering::Relaxed);
-        let title_last = COMMAND_LINE.environment_last.load(Ordering::Relaxed);
+        let title_last = COMMAND_LINE.title_last.load(Ordering::Relaxed);
         let words = COMMAND_LINE.last.load(Ordering::Relaxed) - first;
         assert!(title_last - first > words, "the environment lies behind");
         let mut kept = vec![0u8; words + 1];
