@@ -239,6 +239,7 @@ impl Block {
         // SAFETY: the program hands these to the kernel in a moment, so they are there.
         unsafe {
             length_of(
+                self.descriptor(),
                 self.buffer as usize as *const libc::iovec,
                 self.count as i32,
             )

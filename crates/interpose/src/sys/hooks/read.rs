@@ -38,7 +38,7 @@ hooks! {
         read(fd: c_int, buffer: *mut c_void, count: size_t);
     __read_chk => Read(read, fd, None, count)
         __read_chk(fd: c_int, buffer: *mut c_void, count: size_t, size: size_t);
-    readv => Readv(read, fd, None, length_of(pieces, count))
+    readv => Readv(read, fd, None, length_of(fd, pieces, count))
         readv(fd: c_int, pieces: *const iovec, count: c_int);
     pread => Pread(read_in_pieces, fd, Some(offset), count, buffer.expose_provenance())
         pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t);
@@ -48,13 +48,13 @@ hooks! {
         __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, size: size_t);
     __pread64_chk => Pread(read_page, fd, Some(offset), count, buffer.expose_provenance())
         __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, size: size_t);
-    preadv => Preadv(read, fd, Some(offset), length_of(pieces, count))
+    preadv => Preadv(read, fd, Some(offset), length_of(fd, pieces, count))
         preadv64(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t);
-    preadv64 => Preadv(read, fd, Some(offset), length_of(pieces, count))
+    preadv64 => Preadv(read, fd, Some(offset), length_of(fd, pieces, count))
         preadv64(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t);
-    preadv2 => Preadv2(read, fd, place(offset), length_unless_no_wait(pieces, count, flags))
+    preadv2 => Preadv2(read, fd, place(offset), length_unless_no_wait(fd, pieces, count, flags))
         preadv64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int);
-    preadv64v2 => Preadv2(read, fd, place(offset), length_unless_no_wait(pieces, count, flags))
+    preadv64v2 => Preadv2(read, fd, place(offset), length_unless_no_wait(fd, pieces, count, flags))
         preadv64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int);
 }
 
@@ -68,6 +68,7 @@ pub(super) fn place(offset: off_t) -> Option<off_t> {
 /// # Safety
 /// As for readv(2).
 pub(super) unsafe fn length_unless_no_wait(
+    fd: c_int,
     pieces: *const iovec,
     count: c_int,
     flags: c_int,
@@ -76,5 +77,5 @@ pub(super) unsafe fn length_unless_no_wait(
         return 0;
     }
     // SAFETY: the caller's promise.
-    unsafe { length_of(pieces, count) }
+    unsafe { length_of(fd, pieces, count) }
 }
