@@ -17,6 +17,7 @@ static unsigned long long log_file_size;
 static unsigned int open_files;
 static char use_direct_io;
 static char read_ahead;
+static char buffer_pool_load_at_startup;
 static unsigned int page_size;
 
 static char *background_user_list;
@@ -30,6 +31,10 @@ static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size,
 	PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
 	"Bytes of pages that are kept in memory",
 	nullptr, nullptr, 128ULL << 20, 16ULL << 20, ULONGLONG_MAX, 1 << 20);
+
+static MYSQL_SYSVAR_BOOL(buffer_pool_load_at_startup, buffer_pool_load_at_startup, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+	"Whether the pages that are in memory when the server ends are read again when it starts, behind all that statements wait for",
+	nullptr, nullptr, 1);
 
 static MYSQL_SYSVAR_ULONGLONG(log_file_size, log_file_size,
 	PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
@@ -112,6 +117,7 @@ static MYSQL_SYSVAR_STR(backup, backup_path, PLUGIN_VAR_NOCMDOPT | PLUGIN_VAR_ME
 
 st_mysql_sys_var *system_variables[] = {
 	MYSQL_SYSVAR(buffer_pool_size),
+	MYSQL_SYSVAR(buffer_pool_load_at_startup),
 	MYSQL_SYSVAR(log_file_size),
 	MYSQL_SYSVAR(page_size),
 	MYSQL_SYSVAR(open_files),
@@ -164,6 +170,7 @@ void fill_options(iolane_store_options *options)
 	options->direct = use_direct_io;
 	options->writers_max = WRITERS_MAX;
 	options->read_ahead = read_ahead;
+	options->preload = buffer_pool_load_at_startup;
 }
 
 } /* namespace iolane */

@@ -353,6 +353,11 @@ typedef struct iolane_store_options {
          * Whether requests carry the level of what they are for: 1 or 0.
          */
         int32_t priorities;
+        /**
+         * Whether the pages that are in memory when the store is closed are read again
+         * when it is opened, in the background: 1 or 0.
+         */
+        int32_t preload;
 } iolane_store_options;
 
 /**

@@ -2,6 +2,7 @@
 
 mod open;
 mod options;
+mod preload;
 
 pub use options::PageStoreOptions;
 

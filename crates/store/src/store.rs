@@ -81,6 +81,10 @@ pub struct StoreOptions {
     /// the disk to be purged. `Some(u64::MAX)`: nobody is held up, and undo grows
     /// for as long as they go on.
     pub purge_lag_bytes: Option<u64>,
+    /// Whether the pages that are in memory when the store is closed are read again when it is opened: in the
+    /// background, in the order of the files, until nothing of the pool is free. Which they are is kept in a file
+    /// beside the tables. After a crash they are those of when it was closed last.
+    pub preload: bool,
     /// Bytes of memory in which a load sorts rows and index entries; what is more
     /// goes to the disk in between.
     pub sort_bytes: usize,
@@ -97,6 +101,7 @@ impl Default for StoreOptions {
             undo_slots: 128,
             purge_thread: true,
             purge_lag_bytes: None,
+            preload: false,
             sort_bytes: 64 << 20,
         }
     }
@@ -209,6 +214,8 @@ pub struct StoreStatistics {
 pub struct Store {
     pub(crate) system: Arc<System<PageStore>>,
     worker: Option<Worker>,
+    /// If pages are read again when it is opened.
+    preloader: Option<Preloader>,
     report: RecoveryReport,
     rolled_back: u32,
     /// Given up last.
@@ -219,6 +226,13 @@ pub struct Store {
 struct Worker {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
+}
+
+/// The thread that reads what was in memory when the store was closed.
+struct Preloader {
+    worker: Worker,
+    /// It came to its end.
+    is_through: Arc<AtomicBool>,
 }
 
 impl Store {
@@ -306,12 +320,27 @@ impl Store {
         let mut store = Store {
             system,
             worker: None,
+            preloader: None,
             report,
             rolled_back: opened.rolled_back,
             _lock: lock,
         };
         store.worker = Some(store.start_worker(options.purge_thread)?);
+        if options.preload {
+            store.preloader = Some(store.start_preloader()?);
+        }
         Ok(store)
+    }
+
+    fn start_preloader(&self) -> Result<Preloader, StoreError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_through = Arc::new(AtomicBool::new(false));
+        let system = Arc::clone(&self.system);
+        let (stopped, through) = (Arc::clone(&stop), Arc::clone(&is_through));
+        let work = move || through.store(system.backing.preload(&stopped), Ordering::Release);
+        let thread = self.system.backing.spawn("iolane-preload", work)?;
+        let worker = Worker { stop, thread };
+        Ok(Preloader { worker, is_through })
     }
 
     fn start_worker(&self, purges: bool) -> Result<Worker, StoreError> {
@@ -577,6 +606,15 @@ impl Store {
             self.system.purge.wake();
             // If it panicked there is nothing that it could still do.
             let _ = worker.thread.join();
+        }
+        if let Some(Preloader { worker, is_through }) = self.preloader.take() {
+            worker.stop.store(true, Ordering::Release);
+            let _ = worker.thread.join();
+            // Of a store that was closed again at once the list of before says more. It is a hint: without it
+            // pages are read when they are needed.
+            if is_through.load(Ordering::Acquire) {
+                let _ = self.system.backing.keep_residents();
+            }
         }
     }
 }

@@ -57,6 +57,9 @@ pub struct iolane_store_options {
     pub read_ahead: i32,
     /// Whether requests carry the level of what they are for: 1 or 0.
     pub priorities: i32,
+    /// Whether the pages that are in memory when the store is closed are read again
+    /// when it is opened, in the background: 1 or 0.
+    pub preload: i32,
 }
 
 /// Fills `options` with the defaults. Never blocks; fails with
@@ -76,6 +79,7 @@ pub unsafe extern "C" fn iolane_store_options_init(options: *mut iolane_store_op
         writers_max: usual.undo_slots,
         read_ahead: 1,
         priorities: 1,
+        preload: usual.preload.into(),
     };
     // SAFETY: C's promise.
     done(|| unsafe { put(options, made) })
@@ -107,5 +111,6 @@ pub(super) unsafe fn options(
     options.lock_timeout = Duration::from_millis(given.lock_timeout_ms);
     options.locks_max = size(given.locks_max)?;
     options.undo_slots = given.writers_max;
+    options.preload = given.preload != 0;
     Ok(options)
 }

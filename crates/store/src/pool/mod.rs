@@ -385,6 +385,15 @@ impl Pool {
         }
     }
 
+    /// The pages that are in memory now.
+    pub(crate) fn residents(&self) -> Vec<PageId> {
+        self.table
+            .residents()
+            .into_iter()
+            .map(|(id, _)| id)
+            .collect()
+    }
+
     /// Discards all pages of a tablespace.
     pub(crate) fn discard_space(&self, space: u32) {
         for (id, frame) in self.table.residents() {

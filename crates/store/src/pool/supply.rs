@@ -121,6 +121,11 @@ impl Pool {
         self.supply.free() < self.supply.low
     }
 
+    /// Whether so many pages can come without others that leave.
+    pub(crate) fn has_room(&self, pages: usize) -> bool {
+        self.supply.free() >= pages + 2 * self.supply.low
+    }
+
     /// Pages that are pinned.
     pub(crate) fn pinned(&self) -> usize {
         self.supply.pinned.load(Ordering::Relaxed)

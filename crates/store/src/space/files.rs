@@ -1,5 +1,6 @@
 //! Making and dropping tablespaces.
 
+use super::Space;
 use super::find::{new_file, space_file};
 use super::layout::{
     self, FIRST_PAGES, FIRST_SEGMENT_PAGE, HEADER_PAGE, Header, NAME_BYTES_MAX, VERSION,
@@ -173,6 +174,15 @@ impl Core {
             .is_of_present_format
             .store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Uses a tablespace that may be dropped at any time, which waits meanwhile. `None`: there is none of that number, or its map
+    /// cannot be read.
+    pub(crate) fn while_there<T>(&self, space: u32, use_it: impl FnOnce(&Space) -> T) -> Option<T> {
+        let _one_at_a_time = self.spaces.making.lock();
+        self.pool.files.spaces.known(space)?;
+        let space = self.space(space).ok()?;
+        Some(use_it(&space))
     }
 
     /// Removes a tablespace and its file. Nobody may use it any more.
