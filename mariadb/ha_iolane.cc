@@ -46,10 +46,13 @@ bool ha_iolane::is_in_primary_key(uint column) const
 
 handler::Table_flags ha_iolane::table_flags() const
 {
-	/* Rows between others are not locked: statements cannot be repeated elsewhere. */
+	/*
+	 * Rows between others are not locked: statements cannot be repeated elsewhere. And no HA_CAN_BIT_FIELD: of bits beside those
+	 * for NULL the server gives the next group's value where it groups by a key.
+	 */
 	Table_flags flags = HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_SQL_HANDLER | HA_CAN_GEOMETRY |
 	       HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_REC_NOT_IN_SEQ | HA_BINLOG_ROW_CAPABLE |
-	       HA_CAN_VIRTUAL_COLUMNS | HA_CAN_BIT_FIELD | HA_CAN_ONLINE_BACKUPS |
+	       HA_CAN_VIRTUAL_COLUMNS | HA_CAN_ONLINE_BACKUPS |
 	       HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CRASH_SAFE | HA_TABLE_SCAN_ON_INDEX |
 	       HA_CONCURRENT_OPTIMIZE;
 

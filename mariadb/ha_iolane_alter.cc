@@ -26,27 +26,6 @@ ulonglong ha_iolane::table_version() const
 	return dictionary.version_of(share_->path.c_str());
 }
 
-enum_alter_inplace_result ha_iolane::check_if_supported_inplace_alter(TABLE *altered,
-								       Alter_inplace_info *info)
-{
-	alter_table_operations wanted = info->handler_flags;
-	/* Columns get keys by a copy, as they are not in rows yet. */
-	alter_table_operations own = wanted & COLUMNS ? COLUMNS : KEYS;
-
-	info->handler_flags = wanted & ~own;
-	enum_alter_inplace_result others = handler::check_if_supported_inplace_alter(altered, info);
-
-	info->handler_flags = wanted;
-	if (others != HA_ALTER_INPLACE_NO_LOCK)
-		return others;
-	if (wanted & COLUMNS && !can_add_columns(altered, info))
-		return HA_ALTER_INPLACE_NOT_SUPPORTED;
-	if (wanted & KEYS)
-		return can_change_keys(altered, info) ? HA_ALTER_INPLACE_COPY_LOCK :
-							HA_ALTER_INPLACE_NOT_SUPPORTED;
-	return HA_ALTER_INPLACE_INSTANT;
-}
-
 /* Whether a column is at the same place of the bits before a record. */
 static bool has_same_bits(const TABLE *table, const Field *field, const TABLE *altered,
 			  const Field *same)
@@ -63,6 +42,38 @@ static bool has_same_bits(const TABLE *table, const Field *field, const TABLE *a
 	return bits->bit_len == others->bit_len && bits->bit_ofs == others->bit_ofs &&
 	       (!bits->bit_len ||
 		bits->bit_ptr - table->record[0] == others->bit_ptr - altered->record[0]);
+}
+
+/* Whether rows of before are laid out as the server would lay them out now: BIT columns were once among the bits before a record. */
+static bool has_same_layout(const TABLE *table, const TABLE *altered)
+{
+	for (uint i = 0; i < std::min(table->s->fields, altered->s->fields); i++)
+		if (!has_same_bits(table, table->field[i], altered, altered->field[i]))
+			return false;
+	return true;
+}
+
+enum_alter_inplace_result ha_iolane::check_if_supported_inplace_alter(TABLE *altered,
+								       Alter_inplace_info *info)
+{
+	alter_table_operations wanted = info->handler_flags;
+	/* Columns get keys by a copy, as they are not in rows yet. */
+	alter_table_operations own = wanted & COLUMNS ? COLUMNS : KEYS;
+
+	info->handler_flags = wanted & ~own;
+	enum_alter_inplace_result others = handler::check_if_supported_inplace_alter(altered, info);
+
+	info->handler_flags = wanted;
+	if (others != HA_ALTER_INPLACE_NO_LOCK)
+		return others;
+	if (!has_same_layout(table, altered))
+		return HA_ALTER_INPLACE_NOT_SUPPORTED;
+	if (wanted & COLUMNS && !can_add_columns(altered, info))
+		return HA_ALTER_INPLACE_NOT_SUPPORTED;
+	if (wanted & KEYS)
+		return can_change_keys(altered, info) ? HA_ALTER_INPLACE_COPY_LOCK :
+							HA_ALTER_INPLACE_NOT_SUPPORTED;
+	return HA_ALTER_INPLACE_INSTANT;
 }
 
 /* Whether all rows of before get the same value of a column that is added. */
