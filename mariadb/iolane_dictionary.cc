@@ -228,6 +228,23 @@ int Dictionary::schema_like(uint64_t table, std::string *schema)
 	return 0;
 }
 
+/*
+ * A prepared transaction of before the server was started, or of a connection that has ended, may have changed the table: the
+ * server's locks do not keep statements out then. What it has changed must be there when it is committed, so they fail, as with
+ * InnoDB. What the server recovers, it has begun before.
+ */
+int Dictionary::keep_prepared(uint64_t table) const
+{
+	int32_t is_changed = 0;
+
+	if (!mysqld_server_started)
+		return 0;
+	int code = iolane_store_is_changed_by_prepared(store, name_of(table).c_str(), &is_changed);
+
+	/* One that cannot be read can be dropped. */
+	return !code && is_changed ? HA_ERR_LOCK_WAIT_TIMEOUT : 0;
+}
+
 int Dictionary::replace(const char *path)
 {
 	Changing changing(this);
@@ -238,6 +255,10 @@ int Dictionary::replace(const char *path)
 	if (found == entries_.end())
 		return HA_ERR_NO_SUCH_TABLE;
 	uint64_t old = found->second.table();
+	int error = keep_prepared(old);
+
+	if (error)
+		return error;
 	std::shared_ptr<Place> place = found->second.place;
 	int code = schema_like(old, &schema);
 
@@ -442,8 +463,13 @@ int Dictionary::drop(const char *path, uint64_t *table)
 
 	if (found == entries_.end())
 		return HA_ERR_NO_SUCH_TABLE;
-	finish_renames();
 	*table = found->second.table();
+	/* Of a table with partitions the server has removed a file already. */
+	int error = definitions::is_partition(key) ? 0 : keep_prepared(*table);
+
+	if (error)
+		return error;
+	finish_renames();
 	int code = remove(key);
 
 	if (code)

@@ -194,6 +194,7 @@ private:
 	int put(const std::string &key, const Entry &entry);
 	int remove(const std::string &key);
 	int make_table(std::string schema, uint64_t *table);
+	int keep_prepared(uint64_t table) const;
 	void drop_table(uint64_t table) { dropped_.insert(table); }
 	void drop_waiting();
 	int drop_orphans();

@@ -100,6 +100,10 @@ int Dictionary::rename(const char *from, const char *to)
 		return HA_ERR_NO_SUCH_TABLE;
 	if (entries_.count(new_key))
 		return HA_ERR_TABLE_EXIST;
+	int error = keep_prepared(found->second.table());
+
+	if (error)
+		return error;
 	finish_renames();
 	Entry entry = found->second;
 	Change change;

@@ -782,6 +782,16 @@ int32_t iolane_store_table_schema(const struct iolane_store *store,
 int32_t iolane_store_prepared(const struct iolane_store *store, struct iolane_row *row);
 
 /**
+ * Says in `is_changed` whether a prepared transaction has changed a table: 1 or 0.
+ * Where one is just being ended, perhaps not. May read the table's description, which
+ * blocks; fails with IOLANE_STORE_ERROR_UNKNOWN_TABLE, _DAMAGED, _PAGES, _ARGUMENT.
+ * From any thread.
+ */
+int32_t iolane_store_is_changed_by_prepared(const struct iolane_store *store,
+                                            const char *table,
+                                            int32_t *is_changed);
+
+/**
  * Commits a prepared transaction. `how` is of enum iolane_durability. Blocks as long
  * as that asks for. Fails with IOLANE_STORE_ERROR_UNKNOWN_PREPARED, _PAGES,
  * _ARGUMENT. From any thread.

@@ -154,6 +154,24 @@ pub unsafe extern "C" fn iolane_store_prepared(
     })
 }
 
+/// Says in `is_changed` whether a prepared transaction has changed a table: 1 or 0.
+/// Where one is just being ended, perhaps not. May read the table's description, which
+/// blocks; fails with IOLANE_STORE_ERROR_UNKNOWN_TABLE, _DAMAGED, _PAGES, _ARGUMENT.
+/// From any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_store_is_changed_by_prepared(
+    store: *const iolane_store,
+    table: *const c_char,
+    is_changed: *mut i32,
+) -> i32 {
+    // SAFETY: C's promise.
+    done(|| unsafe {
+        let store = &object(store, "store")?.0;
+        let changed = store.is_changed_by_prepared(text(table, "table")?)?;
+        put(is_changed, changed.into())
+    })
+}
+
 /// Commits a prepared transaction. `how` is of enum iolane_durability. Blocks as long
 /// as that asks for. Fails with IOLANE_STORE_ERROR_UNKNOWN_PREPARED, _PAGES,
 /// _ARGUMENT. From any thread.

@@ -11,6 +11,15 @@ impl Store {
         self.system.prepared.names()
     }
 
+    /// Whether a prepared transaction has changed a table, which cannot be dropped then. Where
+    /// one is just being ended, perhaps not.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], [`Error::DamagedTable`], and those of files and pages.
+    pub fn is_changed_by_prepared(&self, table: &str) -> Result<bool, Error> {
+        self.system.is_changed_by_prepared(table)
+    }
+
     /// Commits a prepared transaction, as durably as the store's options say.
     ///
     /// # Errors

@@ -67,6 +67,13 @@ impl PreparedTransactions {
         found.ok_or_else(|| Error::UnknownPrepared(xid.to_vec()))
     }
 
+    /// Whether one has changed a table. Of one that is being prepared, or ended, nothing is said.
+    fn have_changed(&self, table: u64) -> bool {
+        let all = self.0.lock();
+        let mut tables = all.values().flatten().flat_map(|one| &one.tables);
+        tables.any(|changed| changed.id == table)
+    }
+
     /// The names of all that can be ended.
     pub(crate) fn names(&self) -> Vec<Vec<u8>> {
         let all = self.0.lock();
@@ -139,6 +146,12 @@ impl<B: Backing> Transaction<'_, B> {
 }
 
 impl<B: Backing> System<B> {
+    /// Whether a prepared transaction has changed a table.
+    pub(crate) fn is_changed_by_prepared(&self, name: &str) -> Result<bool, Error> {
+        let table = self.catalog.table(&self.backing, name)?;
+        Ok(self.prepared.have_changed(table.id))
+    }
+
     /// Commits a prepared transaction.
     pub(crate) fn commit_prepared(&self, xid: &[u8], durability: Durability) -> Result<(), Error> {
         let mut prepared = self.prepared.take(xid)?;
