@@ -21,6 +21,7 @@ use crate::gather;
 use crate::latch;
 use crate::rings;
 use crate::sys::aio::{self, BLOCK_WORDS, Block};
+use crate::sys::file;
 use crate::thread;
 use crate::ticket::{self, Request, Ticket};
 
@@ -77,6 +78,10 @@ static PARKED_WRITES: [AtomicUsize; CELLS_PER_CLIENT] =
 /// A program that takes completions out of the ring by itself would find copies there: nothing is
 /// parked before it has asked the kernel for some.
 static ASKS_FOR_EVENTS: AtomicBool = AtomicBool::new(false);
+/// The process is about to end: nothing is parked any more, and nobody asks for events.
+static ENDS: AtomicBool = AtomicBool::new(false);
+/// How long what is parked may take to leave then, where its context has no room.
+const END_NAPS_MAX: u32 = 1000;
 /// The thread that submits has to be woken.
 static SLEEPS: AtomicBool = AtomicBool::new(false);
 
@@ -149,7 +154,7 @@ pub fn submit_now(context: usize, address: usize, may_wait: bool, thread: usize)
     pending.thread.store(thread, Ordering::Relaxed);
     if ticket.has_started() {
         pending.state.store(FLYING, Ordering::Release);
-    } else if may_wait && may_park(address, &block) {
+    } else if may_wait && may_park(address, &block) && !is_done_at_once(context, &block) {
         park(pending, &block, &ticket);
         return 1;
     } else {
@@ -177,7 +182,18 @@ pub fn submit_now(context: usize, address: usize, may_wait: bool, thread: usize)
 /// its own points to is the program's again as soon as it was told that it was submitted.
 fn may_park(address: usize, block: &Block) -> bool {
     let stays = !block.is_vectored() || gather::owns(address) || rings::owns(address);
-    stays && ASKS_FOR_EVENTS.load(Ordering::Relaxed) && client::has_submitter()
+    let is_asked_for = ASKS_FOR_EVENTS.load(Ordering::Relaxed) && !ENDS.load(Ordering::SeqCst);
+    stays && is_asked_for && client::has_submitter()
+}
+
+/// Whether the kernel does it within io_submit(2), and the program may count on that: it sees what it has written
+/// in the page cache and how long the file is, and what it appends comes in its order.
+fn is_done_at_once(context: usize, block: &Block) -> bool {
+    let Some(length) = block.writes() else {
+        return false;
+    };
+    !rings::is_context(context)
+        && file::is_written_at_once(block.descriptor(), block.offset(), length as u64)
 }
 
 fn note(pending: &Pending, context: usize, address: usize, block: &Block, change: Option<Extent>) {
@@ -484,6 +500,31 @@ pub fn flush(concerns: impl Fn(usize, i32) -> bool) {
     }
 }
 
+/// The process is about to end, or to execute another program: what is parked goes to the kernel, which sees to it that it
+/// is done. [`goes_on`]: it is not to be, after all. A signal's handler may call this in the middle of anything.
+pub fn ends() {
+    if client::is_guest() || client::of_request().is_none() {
+        return;
+    }
+    ENDS.store(true, Ordering::SeqCst);
+    if PARKED_COUNT.load(Ordering::SeqCst) == 0 {
+        return;
+    }
+    (0..CELLS_PER_CLIENT).for_each(leave);
+    // Another thread may be about to submit the last ones.
+    for _ in 0..END_NAPS_MAX {
+        if PARKED_COUNT.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        aio::nap();
+    }
+}
+
+/// See [`ends`].
+pub fn goes_on() {
+    ENDS.store(false, Ordering::SeqCst);
+}
+
 /// Gives the places of a context's requests back, whose completions nobody will see.
 pub fn drop_context(context: usize) {
     contexts::close(context);
@@ -515,6 +556,7 @@ fn leave(index: usize) {
     let is_known = result == 1 || refuse(pending, context, result);
     // While nobody else may clear the copy.
     if result == 1
+        && !ENDS.load(Ordering::SeqCst)
         && let Some(block) = aio::read_block(copy)
     {
         note_written(&block);
@@ -528,13 +570,16 @@ fn leave(index: usize) {
 }
 
 fn submit_when_there_is_room(context: usize, address: usize) -> isize {
+    let mut naps = 0;
     loop {
         let result = aio::submit(context, address);
-        if result != -(libc::EAGAIN as isize) {
+        let is_full = result == -(libc::EAGAIN as isize);
+        if !is_full || ENDS.load(Ordering::SeqCst) && naps >= END_NAPS_MAX {
             return result;
         }
         // Others submitted more than the context was made for: some of them end.
         aio::nap();
+        naps += 1;
     }
 }
 

@@ -51,12 +51,28 @@ pub fn stat(descriptor: i32) -> Option<Stat> {
 /// Whether the descriptor goes past the page cache, and whether writes to it are
 /// durable when they end.
 pub fn flags(descriptor: i32) -> (bool, bool) {
+    let flags = status_flags(descriptor);
+    // O_SYNC has O_DSYNC's bit.
+    (flags & libc::O_DIRECT != 0, flags & libc::O_DSYNC != 0)
+}
+
+/// Those of open(2).
+fn status_flags(descriptor: i32) -> i32 {
     let arguments = [descriptor as usize, libc::F_GETFL as usize, 0, 0, 0, 0];
     // SAFETY: reads no memory.
     let flags = unsafe { syscall6(libc::SYS_fcntl, arguments) };
-    let flags = i32::try_from(flags).unwrap_or(0).max(0);
-    // O_SYNC has O_DSYNC's bit.
-    (flags & libc::O_DIRECT != 0, flags & libc::O_DSYNC != 0)
+    i32::try_from(flags).unwrap_or(0).max(0)
+}
+
+/// Whether the kernel does an asynchronous write while it is being submitted: through the page cache, and where a file
+/// grows by it.
+pub fn is_written_at_once(descriptor: i32, offset: u64, length: u64) -> bool {
+    let flags = status_flags(descriptor);
+    let grows = || {
+        let stat = stat(descriptor).filter(|stat| stat.is_regular);
+        stat.is_some_and(|stat| stat.size < offset.saturating_add(length))
+    };
+    flags & libc::O_DIRECT == 0 || flags & libc::O_APPEND != 0 || grows()
 }
 
 /// The kernel reads what is asked for and no more (`POSIX_FADV_RANDOM`).

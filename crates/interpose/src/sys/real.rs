@@ -128,6 +128,14 @@ reals! {
     fn _longjmp(place: *mut c_void, value: c_int) -> !;
     fn siglongjmp(place: *mut c_void, value: c_int) -> !;
     fn __longjmp_chk(place: *mut c_void, value: c_int) -> !;
+    fn _exit(status: c_int) -> !;
+    fn _Exit(status: c_int) -> !;
+    fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int;
+    fn execvp(name: *const c_char, arguments: *const *const c_char) -> c_int;
+    fn execvpe(name: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn execveat(folder: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int) -> c_int;
     fn clone(main: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent_number: *mut c_void, storage: *mut c_void, child_number: *mut c_void) -> c_int;
     fn _Fork() -> pid_t;
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;

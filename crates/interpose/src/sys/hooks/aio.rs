@@ -284,6 +284,8 @@ pub unsafe extern "C-unwind" fn syscall(
                 if goes_past_hooks(number) {
                     ahead::give_up();
                     retire_before(number, a, b, c);
+                } else if number == libc::SYS_exit_group {
+                    asynchronous::ends();
                 }
                 let do_it = || real::syscall(number, a, b, c, d, e, f);
                 if confines(number, a) {

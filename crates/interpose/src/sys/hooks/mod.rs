@@ -8,6 +8,7 @@ mod aio;
 mod around;
 mod change;
 mod control;
+mod end;
 mod jump;
 mod lock;
 mod network;
