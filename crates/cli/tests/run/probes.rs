@@ -231,6 +231,26 @@ mod io_uring {
     }
 }
 
+/// What lies where no memory is.
+mod nowhere {
+    use super::*;
+    patterns! { "probe_nowhere":
+        messages 1
+    }
+
+    /// Descriptors are looked for in messages.
+    #[test]
+    fn messages_beside_read_ahead() {
+        report_of_run(&probe("probe_nowhere"), "messages", |command| {
+            let mut ahead = Command::new(command.get_program());
+            let mut arguments = command.get_args();
+            ahead.args(arguments.next());
+            ahead.args(["--read-ahead", "logical"]).args(arguments);
+            ahead
+        });
+    }
+}
+
 mod gathered {
     use super::*;
     patterns! { "probe_gather":

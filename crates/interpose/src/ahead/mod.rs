@@ -40,6 +40,12 @@ fn page_bytes() -> usize {
     PAGE_BYTES.load(Ordering::Acquire) as usize
 }
 
+/// Whether pages are, or may come to be, read ahead in this process.
+pub fn may_be_used() -> bool {
+    let is_asked_for = |client: Client| client.memory.rules.read_ahead_bytes > 0;
+    client::is_on() && !custody::is_over() && client::of_request().is_none_or(is_asked_for)
+}
+
 /// Whether a range can be a page that is looked at.
 pub fn may_be_page(memory: &Memory, offset: u64, length: usize) -> bool {
     memory.rules.read_ahead_bytes > 0 && page_of(offset, length).is_some()

@@ -2,12 +2,14 @@
 //! of them, as another could write without being seen. And what confines the process.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::iter;
+use std::mem::offset_of;
 
-use libc::{mmsghdr, msghdr, pid_t, ssize_t};
+use libc::{cmsghdr, mmsghdr, msghdr, pid_t, ssize_t};
 
 use crate::ahead;
 use crate::client;
-use crate::sys::real;
+use crate::sys::{memory, real};
 
 /// clone(2). The arguments that a call does not have are whatever lies in their places, as in
 /// the C library.
@@ -53,29 +55,90 @@ pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
     unsafe { real::_Fork() }
 }
 
-/// Descriptors that a message hands over.
-///
-/// # Safety
-/// As for sendmsg(2).
-unsafe fn share_those_in(message: *const msghdr) {
-    // SAFETY: the caller's promise; what the program wrote is walked with the macros that it
-    // is made for.
-    unsafe {
-        if message.is_null() || (*message).msg_control.is_null() {
-            return;
-        }
-        let mut header = libc::CMSG_FIRSTHDR(message);
-        while !header.is_null() {
-            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
-                let data = libc::CMSG_DATA(header).cast::<c_int>();
-                let end = header.expose_provenance() + (*header).cmsg_len as usize;
-                let count = end.saturating_sub(data.expose_provenance()) / size_of::<c_int>();
-                for index in 0..count {
-                    ahead::share(data.add(index).read_unaligned());
-                }
+/// Messages in a call: the kernel takes no more (`UIO_MAXIOV`).
+const MESSAGES_MAX: usize = 1024;
+/// Descriptors in a message: the kernel refuses more (`SCM_MAX_FD`).
+const DESCRIPTORS_MAX: usize = 253;
+/// Bytes of control: the kernel refuses more.
+const CONTROL_BYTES_MAX: usize = c_int::MAX as usize;
+/// Headers that are looked at. Who sends more has nothing read ahead any more.
+const HEADERS_MAX: usize = 256;
+
+/// A part of a message; `false`: it is not there, and the kernel says so.
+fn look<T: Copy>(from: usize, to: &mut [T]) -> bool {
+    if memory::copy_from(from, to) {
+        return true;
+    }
+    if memory::may_read(from, size_of_val(to)) {
+        // A filter forbids the look: nobody knows what the message hands over.
+        ahead::give_up();
+    }
+    false
+}
+
+/// Descriptors that messages hand over are shared from now on. A wrong message is left to the kernel, which looks at
+/// it in the same way, and no descriptor is read of what it refuses.
+fn share_those_in(messages: impl Iterator<Item = usize>) {
+    if ahead::may_be_used() {
+        for message in messages {
+            if !share_those_of(message) {
+                break;
             }
-            header = libc::CMSG_NXTHDR(message, header);
         }
+    }
+}
+
+/// `false`: the message is not there.
+fn share_those_of(message: usize) -> bool {
+    const CONTROL_AT: usize = offset_of!(msghdr, msg_control);
+    const _: () = assert!(offset_of!(msghdr, msg_controllen) == CONTROL_AT + size_of::<usize>());
+    let mut control = [0usize; 2];
+    if !look(message.wrapping_add(CONTROL_AT), &mut control) {
+        return false;
+    }
+    let [mut at, mut left] = control;
+    if at == 0 || left > CONTROL_BYTES_MAX {
+        return true;
+    }
+    for _ in 0..HEADERS_MAX {
+        if left < size_of::<cmsghdr>() {
+            return true;
+        }
+        let mut headers = [cmsghdr {
+            cmsg_len: 0,
+            cmsg_level: 0,
+            cmsg_type: 0,
+        }];
+        if !look(at, &mut headers) {
+            return true;
+        }
+        let [header] = headers;
+        let Some(bytes) = header.cmsg_len.checked_sub(size_of::<cmsghdr>()) else {
+            return true;
+        };
+        if header.cmsg_len > left {
+            return true;
+        }
+        if header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_RIGHTS {
+            share_listed(at.wrapping_add(size_of::<cmsghdr>()), bytes);
+        }
+        // No more than `left`, so this neither overflows nor stands still.
+        let step = header.cmsg_len.next_multiple_of(align_of::<cmsghdr>());
+        left = left.saturating_sub(step);
+        at = at.wrapping_add(step);
+    }
+    ahead::give_up();
+    true
+}
+
+/// The same for a list of so many bytes.
+fn share_listed(list: usize, bytes: usize) {
+    let mut descriptors = [0 as c_int; DESCRIPTORS_MAX];
+    let count = bytes / size_of::<c_int>();
+    if let Some(descriptors) = descriptors.get_mut(..count)
+        && look(list, descriptors)
+    {
+        descriptors.iter().copied().for_each(ahead::share);
     }
 }
 
@@ -89,11 +152,9 @@ pub unsafe extern "C-unwind" fn sendmsg(
     message: *const msghdr,
     flags: c_int,
 ) -> ssize_t {
+    share_those_in(iter::once(message.expose_provenance()));
     // SAFETY: the caller's promise.
-    unsafe {
-        share_those_in(message);
-        real::sendmsg(fd, message, flags)
-    }
+    unsafe { real::sendmsg(fd, message, flags) }
 }
 
 /// sendmmsg(2)
@@ -107,15 +168,12 @@ pub unsafe extern "C-unwind" fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> c_int {
+    const HEAD_AT: usize = offset_of!(mmsghdr, msg_hdr);
+    let first = messages.expose_provenance().wrapping_add(HEAD_AT);
+    let indices = 0..MESSAGES_MAX.min(count as usize);
+    share_those_in(indices.map(|index| first.wrapping_add(index * size_of::<mmsghdr>())));
     // SAFETY: the caller's promise.
-    unsafe {
-        if !messages.is_null() {
-            for index in 0..count as usize {
-                share_those_in(&raw const (*messages.add(index)).msg_hdr);
-            }
-        }
-        real::sendmmsg(fd, messages, count, flags)
-    }
+    unsafe { real::sendmmsg(fd, messages, count, flags) }
 }
 
 /// Modes of seccomp(2): `SECCOMP_SET_MODE_STRICT`, `SECCOMP_SET_MODE_FILTER`.
