@@ -6,17 +6,15 @@
  *   probe_aio PATTERN DIRECTORY
  */
 #define _GNU_SOURCE
-#include <linux/aio_abi.h>
 #include <linux/futex.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
-#include "probe.h"
+#include "probe_aio.h"
 
-enum { PAGE = 4096, PAGES = 64, THREADS = 4, BATCH = 4, CHILDREN = 100, OTHERS = 50 };
+enum { PAGES = 64, THREADS = 4, BATCH = 4, CHILDREN = 100, OTHERS = 50 };
 
 static volatile int over;
 /* Other contents each time. */
@@ -30,38 +28,6 @@ static int open_direct(const char *name)
 static char *pages(int count)
 {
 	return aligned((size_t)count * PAGE);
-}
-
-static long submit(aio_context_t context, long count, struct iocb **blocks)
-{
-	return syscall(SYS_io_submit, context, count, blocks);
-}
-
-static long events(aio_context_t context, long least, long most, struct io_event *into)
-{
-	return syscall(SYS_io_getevents, context, least, most, into, NULL);
-}
-
-static aio_context_t context_of(unsigned requests)
-{
-	aio_context_t context = 0;
-
-	if (syscall(SYS_io_setup, requests, &context))
-		die("io_setup");
-	return context;
-}
-
-static struct iocb block_of(int fd, int opcode, void *buffer, long long offset)
-{
-	struct iocb block = { 0 };
-
-	block.aio_fildes = (uint32_t)fd;
-	block.aio_lio_opcode = (uint16_t)opcode;
-	block.aio_buf = (uintptr_t)buffer;
-	block.aio_nbytes = PAGE;
-	block.aio_offset = offset;
-	block.aio_data = (uint64_t)offset + 7;
-	return block;
 }
 
 /* Each thread has a context and a part of the file. Counts what is wrong. */

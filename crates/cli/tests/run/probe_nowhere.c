@@ -7,13 +7,10 @@
  */
 #define _GNU_SOURCE
 #include <limits.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "probe.h"
-
-enum { PAGE = 4096 };
+#include "probe_aio.h"
 
 /* Where a page ends behind which there is none. */
 static char *edge(void)
@@ -147,8 +144,80 @@ static void messages(void)
 	crowds(pair[0]);
 }
 
+/* Submits, and collects what was taken. */
+static void collect(aio_context_t context, long count, void *list)
+{
+	struct io_event done[8];
+	long taken, sum = 0;
+
+	SHOW(taken = submit(context, count, list));
+	if (taken <= 0)
+		return;
+	SHOW(events(context, taken, 8, done));
+	for (int i = 0; i < taken; i++)
+		sum += done[i].res;
+	SHOW_RESULT(sum);
+}
+
+/* Arrays and blocks of which not all is there, read or written. */
+static void blocks_of(aio_context_t context, int fd, int opcode)
+{
+	struct iocb *last = (struct iocb *)edge() - 3, **list = (struct iocb **)edge() - 3;
+	char *memory = aligned(3 * PAGE), *whole = aligned(3 * PAGE);
+	struct iocb *across = (struct iocb *)(whole + PAGE - 36);
+
+	for (int i = 0; i < 3; i++) {
+		last[i] = block_of(fd, opcode, memory + i * PAGE, i * PAGE);
+		list[i] = &last[i];
+	}
+	collect(context, 1, NULL);
+	collect(context, 1, at(8));
+	collect(context, 1, at(-4096));
+	collect(context, 1, at(-8));
+	collect(context, 1, list + 3);
+	collect(context, 0, list + 3);
+	collect(context, -1, list + 3);
+	SHOW(submit(0, 1, NULL));
+	SHOW(submit(0, 1, list));
+	SHOW(submit((aio_context_t)8, 1, NULL));
+	for (int bad = 0; bad < 5; bad++) {
+		struct iocb *const places[] = { NULL, at(8), at(-64), last + 3, (void *)((char *)last + 132) };
+
+		list[2] = places[bad];
+		collect(context, 1, list + 2);
+		collect(context, 3, list);
+	}
+	/* The array ends too early. */
+	list[2] = &last[2];
+	collect(context, 4, list);
+	collect(context, 64, list + 1);
+	collect(context, 1, (char *)list + 20);
+	memmove((char *)list - 4, list, 3 * sizeof(*list));
+	collect(context, 4, (char *)list - 4);
+	/* A block, and a pointer to it, that lie in two pages. */
+	*across = block_of(fd, opcode, memory, PAGE);
+	memcpy(whole + 2 * PAGE - 4, &across, sizeof(across));
+	collect(context, 1, whole + 2 * PAGE - 4);
+}
+
+/* Linux AIO, before the program has asked for events and after it has. */
+static void blocks(void)
+{
+	aio_context_t context = context_of(64);
+
+	for (int pass = 0; pass < 4; pass++) {
+		int fd = open_file("blocks", O_RDWR | (pass % 2 ? 0 : O_DIRECT));
+
+		blocks_of(context, fd, pass < 2 ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD);
+		close(fd);
+	}
+	SHOW(syscall(SYS_io_destroy, context));
+	SHOW(syscall(SYS_io_destroy, context));
+}
+
 static const struct pattern patterns[] = {
 	{ "messages", messages },
+	{ "blocks", blocks },
 };
 
 int main(int count, char **arguments)

@@ -236,6 +236,7 @@ mod nowhere {
     use super::*;
     patterns! { "probe_nowhere":
         messages 1
+        blocks 20
     }
 
     /// Descriptors are looked for in messages.

@@ -5,7 +5,7 @@ use std::ptr;
 use iolane_protocol::sys::raw::syscall6;
 
 use super::arguments::length_of;
-use super::memory;
+use super::memory::{self, Readable};
 use super::watch;
 use crate::asynchronous;
 use crate::gather::{self, Ended};
@@ -440,6 +440,41 @@ pub fn submit_all(context: usize, addresses: &[usize]) -> isize {
     ];
     // SAFETY: an array of so many, alive as long as the call. The kernel checks the rest.
     unsafe { syscall6(libc::SYS_io_submit, arguments) }
+}
+
+/// An array of pointers to control blocks, which is the program's.
+pub struct Blocks {
+    first: usize,
+    pointers: Readable,
+    blocks: Readable,
+}
+
+impl Blocks {
+    pub const fn at(first: usize) -> Blocks {
+        Blocks {
+            first,
+            pointers: Readable::nothing(),
+            blocks: Readable::nothing(),
+        }
+    }
+
+    /// The address of a control block; `None`: the kernel would find that it, or the pointer to it, is not there. Both
+    /// mostly lie in one page, or follow each other, and each page is looked at once.
+    ///
+    /// # Safety
+    /// No other thread takes the array away meanwhile.
+    pub unsafe fn address(&mut self, index: usize) -> Option<usize> {
+        let place = index.checked_mul(size_of::<usize>());
+        let place = self.first.wrapping_add(place?);
+        if !self.pointers.look(place, size_of::<usize>()) {
+            return None;
+        }
+        // SAFETY: it is there, and stays, as the caller promises.
+        let address = unsafe { address_at(place, 0) };
+        let is_there = self.pointers.has(address, size_of::<Block>())
+            || self.blocks.look(address, size_of::<Block>());
+        is_there.then_some(address)
+    }
 }
 
 /// The addresses in an array of pointers, which is the program's.

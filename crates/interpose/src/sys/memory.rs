@@ -51,9 +51,41 @@ pub fn may_read(from: usize, bytes: usize) -> bool {
                     [NO_CHANGE, place, 0, MASK_BYTES, 0, 0],
                 )
             };
-            result != -(libc::EFAULT as isize)
+            // At 0 there is no mask to read for it.
+            place != 0 && result != -(libc::EFAULT as isize)
         })
     })
+}
+
+/// What was looked at last, for what lies in few pages.
+#[derive(Clone, Copy)]
+pub struct Readable {
+    /// The number of a page that may be read; none has this one.
+    page: usize,
+}
+
+impl Readable {
+    /// Nothing was.
+    pub const fn nothing() -> Readable {
+        Readable { page: usize::MAX }
+    }
+
+    /// Whether so many bytes are known to be there.
+    pub const fn has(&self, from: usize, bytes: usize) -> bool {
+        let last = from.wrapping_add(bytes - 1);
+        from / PAGE_BYTES == self.page && last / PAGE_BYTES == self.page
+    }
+
+    /// As [`may_read`]: asks the kernel where they are not.
+    pub fn look(&mut self, from: usize, bytes: usize) -> bool {
+        if !self.has(from, bytes) {
+            if !may_read(from, bytes) {
+                return false;
+            }
+            self.page = from.wrapping_add(bytes - 1) / PAGE_BYTES;
+        }
+        true
+    }
 }
 
 /// A place for a signal mask in each page, from the first bytes to the last; `None`: there are too few.

@@ -16,7 +16,7 @@ use crate::asynchronous;
 use crate::client;
 use crate::contexts;
 use crate::gather;
-use crate::sys::aio;
+use crate::sys::aio::{self, Blocks};
 use crate::sys::real;
 
 /// io_pgetevents(2)
@@ -53,25 +53,33 @@ unsafe fn setup(events: usize, context: usize) -> isize {
 /// # Safety
 /// As there.
 unsafe fn submit(context: usize, blocks_max: isize, blocks: usize) -> isize {
-    let Ok(blocks_max @ 1..) = usize::try_from(blocks_max) else {
-        // SAFETY: the caller's promise.
-        return unsafe {
-            syscall6(
-                libc::SYS_io_submit,
-                [context, blocks_max as usize, blocks, 0, 0, 0],
-            )
-        };
+    // SAFETY: the caller's promise.
+    let ask = || unsafe {
+        syscall6(
+            libc::SYS_io_submit,
+            [context, blocks_max as usize, blocks, 0, 0, 0],
+        )
     };
+    let Ok(count_max @ 1..) = usize::try_from(blocks_max) else {
+        return ask();
+    };
+    if !client::is_on() {
+        return ask();
+    }
     count(Call::IoSubmit);
-    for index in 0..blocks_max {
+    let mut blocks = Blocks::at(blocks);
+    for index in 0..count_max {
         // SAFETY: the caller's promise.
-        let address = unsafe { aio::address_at(blocks, index) };
-        let result = asynchronous::submit(context, address);
+        let result = match unsafe { blocks.address(index) } {
+            Some(address) => asynchronous::submit(context, address),
+            None if index > 0 => 0,
+            None => return ask(),
+        };
         if result != 1 {
             return if index > 0 { index as isize } else { result };
         }
     }
-    blocks_max as isize
+    blocks_max
 }
 
 /// io_getevents(2) and io_pgetevents(2).
