@@ -33,8 +33,8 @@ impl Broker {
     /// # Errors
     /// What the kernel does not give.
     pub fn start(rules: &Rules, counting: bool) -> Result<Broker, BrokerError> {
-        let file =
-            memory_file::create(mapping::BYTES).map_err(BrokerError::when("share memory"))?;
+        let file = memory_file::create(mapping::BYTES)
+            .map_err(BrokerError::without_memory(mapping::BYTES))?;
         let memory = mapping::map_new(file.as_fd(), |memory| {
             memory.rules.fill(&rules.entries);
             memory.rules.refuses_uring = rules.uring == Some(Uring::Refuse);

@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iolane_broker::Broker;
-use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ,
+};
 use signal_hook::iterator::Signals;
 
 use super::confined;
@@ -19,6 +21,8 @@ use crate::sys::signal::{self, Inherited};
 
 /// What would end this program, or what daemons are told by, but for what is the report's.
 const HANDED_ON: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2, SIGALRM, SIGWINCH];
+/// What is the report's: it is asked for, or its file may not be so long, which the write says, too.
+const OWN: [i32; 2] = [SIGUSR1, SIGXFSZ];
 /// Between two looks at signals and at what the host has to do.
 const LOOK: Duration = Duration::from_millis(20);
 /// The first pause after the command has ended: its last process is mostly gone by then.
@@ -48,7 +52,7 @@ pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
     let inherited = Inherited::look();
     signal::wait_for_children();
     // Before it is started: no signal is lost between.
-    let mut signals = Signals::new(HANDED_ON.iter().chain(&[SIGUSR1])).map_err(|error| {
+    let mut signals = Signals::new(HANDED_ON.iter().chain(&OWN)).map_err(|error| {
         Failure::setup(format!("cannot listen for signals: {error}"), "Try again.")
     })?;
     let mut child = start(command, host, &inherited)?;
@@ -60,6 +64,7 @@ pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
         for arrived in signals.pending() {
             match arrived {
                 SIGUSR1 => host.tell(),
+                SIGXFSZ => {}
                 // The terminal sends it to the command, too.
                 SIGINT | SIGQUIT | SIGWINCH if ended.is_none() && signal::keys_reach_children() => {
                 }

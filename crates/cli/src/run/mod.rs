@@ -12,7 +12,7 @@ mod unit;
 use std::fs;
 use std::path::Path;
 
-use iolane_broker::{Broker, GENERIC, PROFILES, Profile, Rules, profile_of};
+use iolane_broker::{Broker, BrokerError, GENERIC, PROFILES, Profile, Rules, profile_of};
 
 use crate::args::run::{Mode, RunArgs};
 use crate::error::Failure;
@@ -80,10 +80,13 @@ fn preloaded(arguments: &RunArgs, rules: &Rules, session: &Session) -> Result<St
     let library = library::find(arguments.library.as_deref())?;
     let report = report::Place::new(arguments.report.clone(), &session.paths)?;
     let broker = Broker::start(rules, arguments.check).map_err(|error| {
-        Failure::setup(
-            error.to_string(),
-            "iolane run needs shared memory (memfd_create) and abstract Unix sockets.",
-        )
+        let remedy = match error {
+            BrokerError::FileSize { .. } => {
+                "Raise it (ulimit -f, LimitFSIZE= of a unit), or use --mode kernel, which shares none."
+            }
+            _ => "iolane run needs shared memory (memfd_create) and abstract Unix sockets.",
+        };
+        Failure::setup(error.to_string(), remedy)
     })?;
     let mut host = child::Preloaded::new(&library, &broker, &report);
     let ended = child::run(&arguments.command, &mut host)?;

@@ -172,6 +172,56 @@ fn a_limit_of_open_files_that_is_lowered_is_told() {
     assert!(error.contains("ulimit -n"), "{error}");
 }
 
+/// A shell that sets limits, and then executes this, with what the command is in `$0`, and `iolane run` or nothing before it.
+fn limited(limits: &str, before: &[&str], command: &str) -> Output {
+    Command::new("sh")
+        .args([
+            "-c",
+            &format!("{limits}; exec \"$@\" sh -c \"$0\""),
+            command,
+        ])
+        .args(before)
+        .output()
+        .unwrap()
+}
+
+/// The memory that is shared with the command is a file, too.
+#[test]
+fn a_limit_of_a_files_size_is_the_commands() {
+    let directory = on_disk();
+    let report = directory.path().join("report.json");
+    let program = env!("CARGO_BIN_EXE_iolane");
+    let run = [program, "run", "--report", report.to_str().unwrap(), "--"];
+    for limits in ["ulimit -S -f 0", "ulimit -S -f 2000"] {
+        let show = "ulimit -S -f; ulimit -H -f; exit 7";
+        let (without, with) = (limited(limits, &[], show), limited(limits, &run, show));
+        assert_eq!(with.status.code(), Some(7), "{with:?}");
+        assert_eq!(with.stdout, without.stdout);
+    }
+    // The report's, too: it comes as one that does not fit.
+    let output = limited("ulimit -S -f 0", &run, "exit 7");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(7), "{error}");
+    assert!(error.ends_with("no request was scheduled\n"), "{error}");
+}
+
+#[test]
+fn a_hard_limit_of_a_files_size_is_told() {
+    let directory = on_disk();
+    let trace = directory.path().join("ran");
+    let program = env!("CARGO_BIN_EXE_iolane");
+    let touch = format!("touch {}", trace.display());
+    let output = limited("ulimit -f 2000", &[program, "run", "--"], &touch);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(error.contains("the hard limit of a file's size"), "{error}");
+    assert!(error.contains("ulimit -f"), "{error}");
+    assert!(!trace.exists());
+    let in_kernel = [program, "run", "--mode", "kernel", "--"];
+    let output = limited("ulimit -f 2000", &in_kernel, "exit 7");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+}
+
 /// Ctrl-C goes to the terminal's foreground group: to the command and to this program, which need
 /// not hand it on, whatever its standard input is.
 #[test]
