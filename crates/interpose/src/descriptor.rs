@@ -232,8 +232,9 @@ fn look(memory: &Memory, descriptor: i32, entry: &Entry) -> Option<u64> {
         Some(number) => {
             let (device, state) = device_entry(memory, number)?;
             if state == DeviceState::Scheduled {
-                let rules =
-                    file::with_path(descriptor, |path| memory.rules.of_path(path)).unwrap_or(0);
+                // Without a path only what matches any path does, which the empty one shows.
+                let rules = file::with_path(descriptor, |path| memory.rules.of_path(path))
+                    .unwrap_or_else(|| memory.rules.of_path(b""));
                 entry.rules.store(rules, Ordering::Relaxed);
                 for end in entry.gathered.iter().chain(&entry.unsynced) {
                     end.store(0, Ordering::Relaxed);

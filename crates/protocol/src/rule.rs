@@ -302,6 +302,10 @@ mod tests {
         assert!(patterns.match_path(b"/var/mysql/t.ibd"));
         assert!(!patterns.match_path(b"/var/other/t.ibd"));
         assert!(Patterns::ANY.match_path(b"/x"));
+        assert!(Patterns::ANY.match_path(b""));
+        assert!(Patterns::new(["x", "*"]).unwrap().match_path(b""));
+        let named = ["?", "/*", "*/*", "*x"];
+        assert!(!Patterns::new(named).unwrap().match_path(b""));
         assert_eq!(Patterns::new(["a".repeat(192).as_str()]), None);
         assert_eq!(Patterns::new([""]), None);
     }

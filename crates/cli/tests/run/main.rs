@@ -7,6 +7,7 @@ mod embedded;
 mod failing;
 mod generic;
 mod kernel;
+mod paths;
 mod place;
 mod probes;
 mod random;

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use iolane_protocol::sys::raw::syscall6;
 
-/// Longest path that is held against rules; a longer one matches none.
+/// Longest path that is held against rules; a longer one is as none.
 const PATH_BYTES_MAX: usize = 1024;
 
 /// What is needed of `struct stat`.
@@ -127,7 +127,7 @@ pub fn position(descriptor: i32) -> u64 {
     u64::try_from(position).unwrap_or(0)
 }
 
-/// The path by which the file was opened.
+/// The path by which the file was opened. `None`: it is too long, or there is no `/proc` that says it.
 pub fn with_path<T>(descriptor: i32, use_it: impl FnOnce(&[u8]) -> T) -> Option<T> {
     let mut path = [0u8; PATH_BYTES_MAX];
     let length = with_link(descriptor, |link| {
