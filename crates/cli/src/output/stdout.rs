@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::sys::stdout::was_closed;
+use crate::sys::standard::output_was_closed;
 
 /// What is written into a closed one would be lost without a word.
 pub struct Stdout<W> {
@@ -14,7 +14,7 @@ impl Stdout<io::Stdout> {
     pub fn new() -> Self {
         Self {
             writer: io::stdout(),
-            is_closed: was_closed(),
+            is_closed: output_was_closed(),
         }
     }
 

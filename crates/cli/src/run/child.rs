@@ -18,6 +18,7 @@ use super::confined;
 use super::report::Place;
 use crate::error::Failure;
 use crate::sys::signal::{self, Inherited};
+use crate::sys::standard;
 
 /// What would end this program, or what daemons are told by, but for what is the report's.
 const HANDED_ON: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2, SIGALRM, SIGWINCH];
@@ -103,6 +104,7 @@ fn start(command: &[OsString], host: &dyn Host, inherited: &Inherited) -> Result
     made.args(&command[1..]);
     host.prepare(&mut made);
     inherited.clone().hand_on(&mut made);
+    standard::hand_on(&mut made);
     made.spawn().map_err(|error| {
         let name = command[0].to_string_lossy();
         Failure::setup(format!("cannot start {name}: {error}"), "Check its file.")

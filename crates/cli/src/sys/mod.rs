@@ -11,6 +11,6 @@ pub mod parent;
 pub mod prefix;
 pub mod shared_cache;
 pub mod signal;
-pub mod stdout;
+pub mod standard;
 pub mod timer_slack;
 pub mod usage;

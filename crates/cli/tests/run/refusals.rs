@@ -222,6 +222,52 @@ fn a_hard_limit_of_a_files_size_is_told() {
     assert_eq!(output.status.code(), Some(7), "{output:?}");
 }
 
+/// Standard input, output or error that is closed is so for the command, whatever the mode.
+#[test]
+fn what_was_closed_is_closed_for_the_command() {
+    let program = env!("CARGO_BIN_EXE_iolane");
+    let directory = on_disk();
+    let file = directory.path().join("file");
+    let show = "readlink /proc/$$/fd/2; readlink /proc/$$/fd/0 | sed 's/:.*//'";
+    let write = format!("exec 2>{}; echo own >&2; exit 7", file.display());
+    for (closed, command, code) in [
+        ("<&-", "exec cat", 1),
+        (">&-", "echo x", 1),
+        ("2>&-", "echo x >&2", 2),
+        ("<&- >&- 2>&-", "echo x", 1),
+        ("<&- >&- 2>&-", &write, 7),
+        ("2>&-", show, 0),
+        ("</dev/null 2>&-", show, 0),
+    ] {
+        let with_it = |before: &str| {
+            Command::new("sh")
+                .args(["-c", &format!("{before} sh -c \"$0\" {closed}"), command])
+                .stdin(Stdio::piped())
+                .output()
+                .unwrap()
+        };
+        let alone = with_it("exec");
+        assert_eq!(
+            alone.status.code(),
+            Some(code),
+            "{command} {closed}: {alone:?}"
+        );
+        for mode in ["user", "kernel"] {
+            let _ = fs::remove_file(&file);
+            let output = with_it(&format!("exec {program} run --mode {mode} --"));
+            assert_eq!(
+                output.status.code(),
+                Some(code),
+                "{command} {closed}: {output:?}"
+            );
+            assert_eq!(output.stdout, alone.stdout, "{command} {closed}");
+            if command == write {
+                assert_eq!(fs::read_to_string(&file).unwrap(), "own\n");
+            }
+        }
+    }
+}
+
 /// Ctrl-C goes to the terminal's foreground group: to the command and to this program, which need
 /// not hand it on, whatever its standard input is.
 #[test]
