@@ -1,6 +1,7 @@
 //! A store of tables: what a program works with.
 
 mod estimates;
+mod preloader;
 mod prepared;
 mod waits;
 
@@ -29,6 +30,7 @@ use crate::torn::TornProtection;
 use crate::txn::{Durability, Error, Transaction, TransactionOptions};
 use crate::waits::WaitStatistics;
 use iolane::{Device, Engine, Outstanding};
+use preloader::Preloader;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,8 +84,7 @@ pub struct StoreOptions {
     /// for as long as they go on.
     pub purge_lag_bytes: Option<u64>,
     /// Whether the pages that are in memory when the store is closed are read again when it is opened: in the
-    /// background, in the order of the files, until nothing of the pool is free. Which they are is kept in a file
-    /// beside the tables. After a crash they are those of when it was closed last.
+    /// background, until nothing of the pool is free. After a crash they are those of when it was closed last.
     pub preload: bool,
     /// Bytes of memory in which a load sorts rows and index entries; what is more
     /// goes to the disk in between.
@@ -214,7 +215,6 @@ pub struct StoreStatistics {
 pub struct Store {
     pub(crate) system: Arc<System<PageStore>>,
     worker: Option<Worker>,
-    /// If pages are read again when it is opened.
     preloader: Option<Preloader>,
     report: RecoveryReport,
     rolled_back: u32,
@@ -226,13 +226,6 @@ pub struct Store {
 struct Worker {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
-}
-
-/// The thread that reads what was in memory when the store was closed.
-struct Preloader {
-    worker: Worker,
-    /// It came to its end.
-    is_through: Arc<AtomicBool>,
 }
 
 impl Store {
@@ -326,21 +319,9 @@ impl Store {
             _lock: lock,
         };
         store.worker = Some(store.start_worker(options.purge_thread)?);
-        if options.preload {
-            store.preloader = Some(store.start_preloader()?);
-        }
+        let preloader = options.preload.then(|| Preloader::start(&store.system));
+        store.preloader = preloader.transpose()?;
         Ok(store)
-    }
-
-    fn start_preloader(&self) -> Result<Preloader, StoreError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let is_through = Arc::new(AtomicBool::new(false));
-        let system = Arc::clone(&self.system);
-        let (stopped, through) = (Arc::clone(&stop), Arc::clone(&is_through));
-        let work = move || through.store(system.backing.preload(&stopped), Ordering::Release);
-        let thread = self.system.backing.spawn("iolane-preload", work)?;
-        let worker = Worker { stop, thread };
-        Ok(Preloader { worker, is_through })
     }
 
     fn start_worker(&self, purges: bool) -> Result<Worker, StoreError> {
@@ -607,14 +588,8 @@ impl Store {
             // If it panicked there is nothing that it could still do.
             let _ = worker.thread.join();
         }
-        if let Some(Preloader { worker, is_through }) = self.preloader.take() {
-            worker.stop.store(true, Ordering::Release);
-            let _ = worker.thread.join();
-            // Of a store that was closed again at once the list of before says more. It is a hint: without it
-            // pages are read when they are needed.
-            if is_through.load(Ordering::Acquire) {
-                let _ = self.system.backing.keep_residents();
-            }
+        if let Some(preloader) = self.preloader.take() {
+            preloader.stop(&self.system);
         }
     }
 }
