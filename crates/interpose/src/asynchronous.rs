@@ -6,6 +6,10 @@
 //! closed, and a context destroyed, only after what is parked for it was submitted. A
 //! request that the kernel refuses then ends with that error, as one that fails does.
 
+mod end;
+
+pub use end::{ends, goes_on};
+
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
@@ -78,10 +82,6 @@ static PARKED_WRITES: [AtomicUsize; CELLS_PER_CLIENT] =
 /// A program that takes completions out of the ring by itself would find copies there: nothing is
 /// parked before it has asked the kernel for some.
 static ASKS_FOR_EVENTS: AtomicBool = AtomicBool::new(false);
-/// The process is about to end: nothing is parked any more, and nobody asks for events.
-static ENDS: AtomicBool = AtomicBool::new(false);
-/// How long what is parked may take to leave then, where its context has no room.
-const END_NAPS_MAX: u32 = 1000;
 /// The thread that submits has to be woken.
 static SLEEPS: AtomicBool = AtomicBool::new(false);
 
@@ -182,7 +182,7 @@ pub fn submit_now(context: usize, address: usize, may_wait: bool, thread: usize)
 /// its own points to is the program's again as soon as it was told that it was submitted.
 fn may_park(address: usize, block: &Block) -> bool {
     let stays = !block.is_vectored() || gather::owns(address) || rings::owns(address);
-    let is_asked_for = ASKS_FOR_EVENTS.load(Ordering::Relaxed) && !ENDS.load(Ordering::SeqCst);
+    let is_asked_for = ASKS_FOR_EVENTS.load(Ordering::Relaxed) && !end::is_near();
     stays && is_asked_for && client::has_submitter()
 }
 
@@ -500,31 +500,6 @@ pub fn flush(concerns: impl Fn(usize, i32) -> bool) {
     }
 }
 
-/// The process is about to end, or to execute another program: what is parked goes to the kernel, which sees to it that it
-/// is done. [`goes_on`]: it is not to be, after all. A signal's handler may call this in the middle of anything.
-pub fn ends() {
-    if client::is_guest() || client::of_request().is_none() {
-        return;
-    }
-    ENDS.store(true, Ordering::SeqCst);
-    if PARKED_COUNT.load(Ordering::SeqCst) == 0 {
-        return;
-    }
-    (0..CELLS_PER_CLIENT).for_each(leave);
-    // Another thread may be about to submit the last ones.
-    for _ in 0..END_NAPS_MAX {
-        if PARKED_COUNT.load(Ordering::SeqCst) == 0 {
-            return;
-        }
-        aio::nap();
-    }
-}
-
-/// See [`ends`].
-pub fn goes_on() {
-    ENDS.store(false, Ordering::SeqCst);
-}
-
 /// Gives the places of a context's requests back, whose completions nobody will see.
 pub fn drop_context(context: usize) {
     contexts::close(context);
@@ -556,7 +531,7 @@ fn leave(index: usize) {
     let is_known = result == 1 || refuse(pending, context, result);
     // While nobody else may clear the copy.
     if result == 1
-        && !ENDS.load(Ordering::SeqCst)
+        && !end::is_near()
         && let Some(block) = aio::read_block(copy)
     {
         note_written(&block);
@@ -574,7 +549,7 @@ fn submit_when_there_is_room(context: usize, address: usize) -> isize {
     loop {
         let result = aio::submit(context, address);
         let is_full = result == -(libc::EAGAIN as isize);
-        if !is_full || ENDS.load(Ordering::SeqCst) && naps >= END_NAPS_MAX {
+        if !is_full || end::is_near() && naps >= end::NAPS_MAX {
             return result;
         }
         // Others submitted more than the context was made for: some of them end.
