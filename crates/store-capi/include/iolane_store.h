@@ -620,6 +620,11 @@ typedef struct iolane_table_statistics {
 } iolane_table_statistics;
 
 /**
+ * Tells how many parts are whole in bytes that the first column of a key begins with.
+ */
+typedef size_t (*iolane_whole_parts)(void *context, const void *bytes, size_t length);
+
+/**
  * Requests of one role, level and kind to the device under a store.
  */
 typedef struct iolane_ledger_line {
@@ -1221,6 +1226,25 @@ int32_t iolane_store_table_statistics(const struct iolane_store *store,
                                       const char *table,
                                       const char *index,
                                       struct iolane_table_statistics *statistics);
+
+/**
+ * Tells how many different values the first column of a key has, about, where one value is
+ * put together of several `parts`: fills `distinct`, which has room for as many, with how many
+ * the first part has, the first two, and so on, and `entries` with how many entries there
+ * are. `index` is NULL for the primary key. `whole_parts` is called with `context` by this
+ * thread for bytes that values begin with; of an integer or a real number these are eight bytes
+ * that sort as it does. Reads the branches of its tree, and for each number of parts
+ * up to 32 leaves, mostly the same ones, which blocks. Fails with IOLANE_STORE_ERROR_UNKNOWN_TABLE,
+ * _UNKNOWN_INDEX, _DAMAGED, _PAGES, _ARGUMENT. From any thread.
+ */
+int32_t iolane_store_key_statistics(const struct iolane_store *store,
+                                    const char *table,
+                                    const char *index,
+                                    size_t parts,
+                                    iolane_whole_parts whole_parts,
+                                    void *context,
+                                    uint64_t *entries,
+                                    uint64_t *distinct);
 
 /**
  * Puts up to `room` lines, those that have requests, into `lines`, and how many there

@@ -29,5 +29,5 @@ fn the_header_is_up_to_date() {
 
 #[test]
 fn every_public_function_is_documented() {
-    HEADER.documents_every_function(42);
+    HEADER.documents_every_function(43);
 }

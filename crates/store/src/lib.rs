@@ -79,7 +79,7 @@ pub use space::SpaceStatistics;
 pub use store::{DeadlockMember, DeadlockReport, Store, StoreOptions, StoreStatistics};
 pub use stream::{ReadAhead, StreamStatistics, pages_awaited};
 pub use table::ROW_BYTES_MAX;
-pub use table_statistics::{IndexStatistics, TableStatistics};
+pub use table_statistics::{IndexStatistics, KeyStatistics, TableStatistics};
 pub use torn::{TornPages, TornProtection};
 pub use tree::Direction;
 pub use txn::{

@@ -3,9 +3,9 @@
 
 use crate::access::PagesError;
 use crate::backing::Backing;
-use crate::data::{Row, Value};
+use crate::data::{FirstColumn, Row, Value};
 use crate::system::System;
-use crate::tree::{SpotAim as Aim, Tree};
+use crate::tree::{Distinct, SpotAim as Aim, Tree};
 use crate::txn::{Error, encode_bounds};
 use std::ops::{Bound, RangeBounds};
 
@@ -39,6 +39,16 @@ pub struct TableStatistics {
     pub long_pages: u64,
     /// The primary key first, then the indexes in the order of the schema.
     pub indexes: Vec<IndexStatistics>,
+}
+
+/// How many different keys an index has, about.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct KeyStatistics {
+    /// Rows or entries, also those that only old views see.
+    pub entries_estimate: u64,
+    /// Different values of the first part of the key, of the first two parts, and so on.
+    pub distinct_estimates: Vec<u64>,
 }
 
 impl<B: Backing> System<B> {
@@ -107,6 +117,37 @@ impl<B: Backing> System<B> {
             tree.spot(&self.backing, to)?,
         );
         Ok(from.records_to(&to))
+    }
+
+    /// How many different values the parts of a key have, about.
+    pub(crate) fn key_statistics(
+        &self,
+        name: &str,
+        index: Option<&str>,
+        parts: usize,
+        whole_parts: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<KeyStatistics, Error> {
+        let table = self.catalog.table(&self.backing, name)?;
+        let (tree, columns) = match index {
+            None => (&table.rows, &table.key_columns),
+            Some(index) => {
+                let secondary = &table.indexes[table.position_of_index(index)?];
+                (&secondary.tree, &secondary.columns)
+            }
+        };
+        let column = table.schema.columns[columns[0]].column_type;
+        let (mut first, mut second) = (FirstColumn::default(), FirstColumn::default());
+        let Distinct { records, values } = tree.distinct(&self.backing, parts, &mut |a, b| {
+            first.read(a, column);
+            second.read(b, column);
+            first
+                .common(&second)
+                .map_or(parts, |common| whole_parts(common).min(parts))
+        })?;
+        Ok(KeyStatistics {
+            entries_estimate: records,
+            distinct_estimates: values,
+        })
     }
 
     /// The bytes by which a row is found again.

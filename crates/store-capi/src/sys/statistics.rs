@@ -4,7 +4,7 @@ use super::pointers::{object, optional_text, put, text};
 use super::store::iolane_store;
 use crate::failure::{Failure, done};
 use engine::{FlowStatistics, Level, RateScope, RateUnit};
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use store::Role;
 
 /// Counts of a store since it was opened, and what it holds now.
@@ -198,6 +198,46 @@ pub unsafe extern "C" fn iolane_store_table_statistics(
             long_pages: now.long_pages,
         };
         put(statistics, seen)
+    })
+}
+
+/// Tells how many parts are whole in bytes that the first column of a key begins with.
+pub type iolane_whole_parts = Option<
+    unsafe extern "C" fn(context: *mut c_void, bytes: *const c_void, length: usize) -> usize,
+>;
+
+/// Tells how many different values the first column of a key has, about, where one value is
+/// put together of several `parts`: fills `distinct`, which has room for as many, with how many
+/// the first part has, the first two, and so on, and `entries` with how many entries there
+/// are. `index` is NULL for the primary key. `whole_parts` is called with `context` by this
+/// thread for bytes that values begin with; of an integer or a real number these are eight bytes
+/// that sort as it does. Reads the branches of its tree, and for each number of parts
+/// up to 32 leaves, mostly the same ones, which blocks. Fails with IOLANE_STORE_ERROR_UNKNOWN_TABLE,
+/// _UNKNOWN_INDEX, _DAMAGED, _PAGES, _ARGUMENT. From any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iolane_store_key_statistics(
+    store: *const iolane_store,
+    table: *const c_char,
+    index: *const c_char,
+    parts: usize,
+    whole_parts: iolane_whole_parts,
+    context: *mut c_void,
+    entries: *mut u64,
+    distinct: *mut u64,
+) -> i32 {
+    // SAFETY: C's promise.
+    done(|| unsafe {
+        let whole_parts =
+            whole_parts.ok_or_else(|| Failure::argument("whole_parts is NULL".to_owned()))?;
+        let index = optional_text(index, "index")?;
+        let store = &object(store, "store")?.0;
+        let found = store.key_statistics(text(table, "table")?, index, parts, |bytes| {
+            whole_parts(context, bytes.as_ptr().cast(), bytes.len())
+        })?;
+        for (at, values) in found.distinct_estimates.into_iter().enumerate() {
+            put(distinct.wrapping_add(at), values)?;
+        }
+        put(entries, found.entries_estimate)
     })
 }
 

@@ -283,6 +283,13 @@ static void check_prepared(void)
 	iolane_row_free(row);
 }
 
+/* Each byte is a part. */
+static size_t whole_parts(void *context, const void *bytes, size_t length)
+{
+	CHECK(context == store && (bytes || !length));
+	return length;
+}
+
 static void check_sizes(void)
 {
 	struct iolane_value from = integer(100), to = integer(200);
@@ -291,13 +298,19 @@ static void check_sizes(void)
 	struct iolane_table_statistics sizes;
 	struct iolane_store_statistics counts;
 	struct iolane_ledger_line lines[4];
-	uint64_t rows;
+	uint64_t rows, distinct[2];
 	size_t count;
 
 	CHECK(!iolane_store_estimate(store, "person", &range, &rows) && rows > 0 && rows <= ROWS);
 	CHECK(!iolane_store_table_statistics(store, "person", "by_name", &sizes) && sizes.rows > 0);
 	CHECK(iolane_store_table_statistics(store, "person", "no", &sizes) ==
 	      IOLANE_STORE_ERROR_UNKNOWN_INDEX);
+	CHECK(!iolane_store_key_statistics(store, "person", "by_name", 2, whole_parts, store, &rows, distinct));
+	CHECK(distinct[0] > 0 && distinct[1] >= distinct[0] && rows >= distinct[1]);
+	CHECK(iolane_store_key_statistics(store, "person", "no", 2, whole_parts, store, &rows, distinct) ==
+	      IOLANE_STORE_ERROR_UNKNOWN_INDEX);
+	CHECK(iolane_store_key_statistics(store, "person", NULL, 2, NULL, NULL, &rows, distinct) ==
+	      IOLANE_STORE_ERROR_ARGUMENT);
 	CHECK(!iolane_store_get_statistics(store, &counts) && counts.committed >= 2);
 	CHECK(strlen(counts.device_name) > 0 && strlen(counts.device_name) < sizeof(counts.device_name));
 	CHECK(counts.window_transfers >= 1 && counts.window_service_ns > 0);

@@ -227,6 +227,57 @@ fn take_bytes(key: &[u8], at: &mut usize, mut put: impl FnMut(&[u8])) -> Option<
     }
 }
 
+/// The first column of a key that may be cut short.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FirstColumn {
+    /// It is there, and not null.
+    is_value: bool,
+    /// All of it is there.
+    is_whole: bool,
+    /// Of a text or blob, the bytes of the value; otherwise those that are in the key.
+    bytes: Vec<u8>,
+}
+
+impl FirstColumn {
+    /// Takes another key's. Damage ends it.
+    pub(crate) fn read(&mut self, key: &[u8], column: ColumnType) {
+        let mut at = 0;
+        self.bytes.clear();
+        self.is_value = take_tag(key, &mut at) == Some(true);
+        if !self.is_value {
+            self.is_whole = at > 0;
+            return;
+        }
+        self.is_whole = match column {
+            ColumnType::Integer | ColumnType::Real => {
+                let end = key.len().min(at + 8);
+                self.bytes.extend_from_slice(&key[at..end]);
+                end == at + 8
+            }
+            ColumnType::Text | ColumnType::Blob => {
+                let bytes = &mut self.bytes;
+                let whole = take_bytes(key, &mut at, |piece| bytes.extend_from_slice(piece));
+                if whole.is_none() {
+                    bytes.extend_from_slice(key.get(at..).unwrap_or_default());
+                }
+                whole.is_some()
+            }
+        };
+    }
+
+    /// The bytes that both begin with; `None` where they are the same, and whole.
+    pub(crate) fn common<'a>(&self, other: &'a FirstColumn) -> Option<&'a [u8]> {
+        if self.is_value != other.is_value {
+            return Some(&[]);
+        }
+        if self == other && self.is_whole {
+            return None;
+        }
+        let pairs = self.bytes.iter().zip(&other.bytes);
+        Some(&other.bytes[..pairs.take_while(|(a, b)| a == b).count()])
+    }
+}
+
 /// The least key behind all that begin with `prefix`, or `None` where there is
 /// none: the end of a range scan over a prefix.
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
@@ -307,6 +358,24 @@ mod tests {
         fn keys_give_their_values_back(values in tuple()) {
             let bytes = key(&values);
             prop_assert_eq!(decode_key(&bytes, TYPES), Ok((values, bytes.len())));
+        }
+
+        #[test]
+        fn the_first_column_is_read_as_far_as_it_goes(values in tuple(), cut in 0usize..12) {
+            let bytes = key(&values);
+            let (mut whole, mut part) = (FirstColumn::default(), FirstColumn::default());
+            whole.read(&bytes, TYPES[0]);
+            part.read(&bytes[..bytes.len().min(cut)], TYPES[0]);
+            let blob = match &values[0] {
+                Value::Blob(blob) => &blob[..],
+                _ => &[],
+            };
+            prop_assert!(whole.is_whole && whole.bytes == blob);
+            prop_assert_eq!(whole.common(&whole), None);
+            prop_assert!(blob.starts_with(&part.bytes));
+            prop_assert!(part == whole || !part.is_whole);
+            let common = part.common(&whole);
+            prop_assert!(common.is_none_or(|common| common == part.bytes));
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use super::Store;
 use crate::data::{Row, Value};
-use crate::table_statistics::TableStatistics;
+use crate::table_statistics::{KeyStatistics, TableStatistics};
 use crate::tree::Direction;
 use crate::txn::Error;
 use std::ops::{Bound, RangeBounds};
@@ -36,6 +36,27 @@ impl Store {
         bounds: impl RangeBounds<[Value]>,
     ) -> Result<u64, Error> {
         self.system.estimate_range(table, index, &bounds)
+    }
+
+    /// How many different values the first column of a key has, about, which may be put
+    /// together of several `parts`: how many different ones the first part has, the first
+    /// two, and so on. `index` is `None` for the primary key. `whole_parts` tells how many
+    /// parts are whole in bytes that a value of the column begins with; of an integer or
+    /// a real number these are eight bytes that sort as it does. Reads the branches of its
+    /// tree, and for each number of parts up to 32 leaves, mostly the same ones. Entries
+    /// that only old views see are counted.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], [`Error::UnknownIndex`], and those of pages.
+    pub fn key_statistics(
+        &self,
+        table: &str,
+        index: Option<&str>,
+        parts: usize,
+        mut whole_parts: impl FnMut(&[u8]) -> usize,
+    ) -> Result<KeyStatistics, Error> {
+        self.system
+            .key_statistics(table, index, parts, &mut whole_parts)
     }
 
     /// How many rows a table has for anybody: those of transactions that have not ended

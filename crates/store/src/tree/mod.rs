@@ -26,6 +26,7 @@ mod bulk;
 mod check;
 mod cursor;
 mod descend;
+mod distinct;
 mod merge;
 #[cfg(all(test, feature = "shuttle"))]
 mod model;
@@ -39,6 +40,7 @@ pub(crate) use bulk::TreeLoader;
 pub use check::{CheckReport, Finding, TreeFault};
 pub use cursor::{Cursor, Direction, Record};
 pub(crate) use cursor::{Watch, as_slice, is_within};
+pub(crate) use distinct::Distinct;
 pub use modify::{Decision, Modified, ModifyError, Reserve};
 pub(crate) use modify::{LatchedLeaf, Stop};
 pub(crate) use stats::SpotAim;

@@ -134,9 +134,9 @@ impl Tree {
             branch_pages += self.count_level(pages, level, |_| {})?;
         }
         let mut sample = Sample::default();
-        let leaf_pages = self.count_level(pages, 0, |leaf| sample.offer(leaf))?;
+        let leaf_pages = self.count_level(pages, 0, |leaf| sample.offer(|| leaf))?;
         let (mut looked_at, mut records, mut used) = (0u64, 0u64, 0u64);
-        for leaf in sample.leaves {
+        for &leaf in sample.taken() {
             let found = until_loaded(pages, || {
                 let page = pages.shared(leaf)?;
                 // It may have been given back since.
@@ -179,14 +179,14 @@ impl Tree {
 
 /// Every so many-th of the leaves offered: the step doubles when there are too
 /// many.
-struct Sample {
-    leaves: Vec<PageId>,
+pub(super) struct Sample<T> {
+    leaves: Vec<T>,
     step: usize,
     offered: usize,
 }
 
-impl Default for Sample {
-    fn default() -> Sample {
+impl<T> Default for Sample<T> {
+    fn default() -> Sample<T> {
         Sample {
             leaves: Vec::new(),
             step: 1,
@@ -195,10 +195,11 @@ impl Default for Sample {
     }
 }
 
-impl Sample {
-    fn offer(&mut self, leaf: PageId) {
+impl<T> Sample<T> {
+    /// Calls `leaf` only if it is taken.
+    pub(super) fn offer(&mut self, leaf: impl FnOnce() -> T) {
         if self.offered.is_multiple_of(self.step) {
-            self.leaves.push(leaf);
+            self.leaves.push(leaf());
         }
         self.offered += 1;
         if self.leaves.len() == 2 * SAMPLE_LEAVES {
@@ -209,5 +210,15 @@ impl Sample {
             });
             self.step *= 2;
         }
+    }
+
+    /// Those that were taken: all, if there were fewer than 32.
+    pub(super) fn taken(&self) -> &[T] {
+        &self.leaves
+    }
+
+    /// How many were offered.
+    pub(super) fn offered(&self) -> usize {
+        self.offered
     }
 }
