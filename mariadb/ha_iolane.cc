@@ -264,7 +264,8 @@ int ha_iolane::open(const char *name, int, uint)
 		ref_length = POSITION_HEAD_BYTES + (uint) std::min<size_t>(key_bytes_max(key), ENCODED_KEY_BYTES_MAX);
 	}
 	stats.block_size = 16 << 10;
-	return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST);
+	/* Of the partitions of a table, the server asks one for the keys when all are open. */
+	return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | (table->part_info ? 0 : HA_STATUS_CONST));
 }
 
 /*
@@ -386,10 +387,14 @@ int ha_iolane::truncate()
 
 	if (error)
 		return error;
-	std::lock_guard<std::mutex> guard(share_->mutex);
+	{
+		std::lock_guard<std::mutex> guard(share_->mutex);
 
-	share_->next_value = share_->reserved = 1;
-	share_->looked_at = 0;
+		share_->next_value = share_->reserved = 1;
+	}
+	std::lock_guard<std::mutex> guard(share_->statistics_mutex);
+
+	share_->looked_at = share_->keys_looked_at = 0;
 	return 0;
 }
 

@@ -49,6 +49,14 @@ public:
 	std::atomic<int64_t> rows_added = 0;
 	iolane_table_statistics statistics = {};
 	time_t looked_at = 0;
+
+	/*
+	 * How many rows have the same value in the first part of each key, the first two, and so on, 0 where
+	 * there is no row; when that was looked at, and how many rows there were.
+	 */
+	std::vector<std::vector<ulong>> rows_per_value;
+	time_t keys_looked_at = 0;
+	uint64_t rows_then = 0;
 };
 
 /* Whether rows say beside a key that a part of it is NULL. */
@@ -246,6 +254,10 @@ private:
 
 	/* Sizes. */
 	int look_at_statistics(bool now);
+	bool stands_for_all(uint flags) const;
+	std::vector<ulong> rows_per_value(uint key, uint64_t rows, int *code) const;
+	int look_at_keys(bool now);
+	void tell_rows_per_value();
 	int check_key(THD *thd, uint key, uint64_t *rows);
 
 	int get_share(const char *name);

@@ -6,10 +6,16 @@
 #include "iolane_key.h"
 #include "iolane_record.h"
 
+#include "partition_info.h"
+
+#include <algorithm>
+
 using namespace iolane;
 
 /* Sizes are looked at so often at the most, as that reads pages. */
 static const time_t STATISTICS_SECONDS = 1;
+/* What keys have is looked at again when so much of the rows has come or gone. */
+static const double ROWS_CHANGED = 0.1;
 /* A row costs about as much as so many pages of a scan when it is read by itself. */
 static const double ROWS_PER_READ = 1.0;
 
@@ -29,6 +35,89 @@ int ha_iolane::look_at_statistics(bool now)
 		return fail(code);
 	share_->looked_at = time;
 	return 0;
+}
+
+/*
+ * Whether what its keys have is what the server is to know of the table's: of partitions that is one with
+ * as many rows as others. With HA_STATUS_CONST the server asks the largest one.
+ */
+bool ha_iolane::stands_for_all(uint flags) const
+{
+	if (!table->part_info || (flags & HA_STATUS_CONST))
+		return true;
+	return table->file && stats.records * table->part_info->get_tot_partitions() >= table->file->stats.records;
+}
+
+static size_t whole_parts(void *key, const void *bytes, size_t length)
+{
+	return count_whole_parts(static_cast<const KEY *>(key), static_cast<const uchar *>(bytes), length);
+}
+
+/* Of each number of a key's first parts, how many rows have the same value, on average. */
+std::vector<ulong> ha_iolane::rows_per_value(uint key, uint64_t rows, int *code) const
+{
+	KEY *info = &table->key_info[key];
+	uint parts = info->user_defined_key_parts;
+	std::string index = "k" + std::to_string(key);
+	std::vector<uint64_t> distinct(parts);
+	std::vector<ulong> result(parts);
+	uint64_t entries = 0;
+
+	*code = on_table([&](const char *name) {
+		return iolane_store_key_statistics(store, name, is_primary(key) ? nullptr : index.c_str(), parts,
+						   whole_parts, info, &entries, distinct.data());
+	});
+	for (uint i = 0; i < parts; i++) {
+		double each = (double) entries / (double) std::max<uint64_t>(distinct[i], 1);
+
+		result[i] = (ulong) std::clamp(each + 0.5, 1.0, (double) rows);
+	}
+	/* No more than one, but of those with NULL, which no value finds. */
+	if (info->flags & HA_NOSAME)
+		result[parts - 1] = 1;
+	return result;
+}
+
+/* Looks at the keys when it is asked for, for the first time, or when the table has become another one. */
+int ha_iolane::look_at_keys(bool now)
+{
+	std::lock_guard<std::mutex> guard(share_->statistics_mutex);
+	time_t time = my_time(0);
+	uint64_t rows = (uint64_t) std::max<int64_t>((int64_t) share_->statistics.rows + share_->rows_added, 0);
+	uint64_t then = share_->rows_then;
+	bool is_known = share_->keys_looked_at != 0;
+
+	if (!now && is_known && then && time - share_->keys_looked_at < STATISTICS_SECONDS)
+		return 0;
+	if (!now && is_known && (double) std::max(rows, then) - (double) std::min(rows, then) <= ROWS_CHANGED * (double) then)
+		return 0;
+	std::vector<std::vector<ulong>> all(table_share->keys);
+	int code = 0;
+
+	for (uint i = 0; !code && rows && i < table_share->keys; i++)
+		all[i] = rows_per_value(i, rows, &code);
+	if (code)
+		return fail(code);
+	share_->rows_per_value.swap(all);
+	share_->keys_looked_at = time;
+	share_->rows_then = rows;
+	return 0;
+}
+
+/* The server keeps it for all who have the table open. */
+void ha_iolane::tell_rows_per_value()
+{
+	std::lock_guard<std::mutex> guard(share_->statistics_mutex);
+	/* There may be a few rows less than when it was looked at. */
+	ulong rows = (ulong) std::max<ha_rows>(stats.records, 1);
+
+	for (uint i = 0; i < table_share->keys && i < share_->rows_per_value.size(); i++) {
+		const std::vector<ulong> &known = share_->rows_per_value[i];
+		const KEY *key = &table->key_info[i];
+
+		for (uint part = 0; part < key->user_defined_key_parts; part++)
+			key->rec_per_key[part] = part < known.size() ? std::min(known[part], rows) : 0;
+	}
 }
 
 int ha_iolane::info(uint flags)
@@ -65,13 +154,12 @@ int ha_iolane::info(uint flags)
 		seen.used_pages * stats.block_size, stats.data_file_length);
 	stats.delete_length = (seen.file_pages - seen.used_pages) * stats.block_size;
 	stats.mean_rec_length = (ulong) (stats.data_file_length / std::max<ha_rows>(stats.records, 1));
-	for (uint i = 0; (flags & HA_STATUS_CONST) && i < table_share->keys; i++) {
-		KEY *key = &table->key_info[i];
-
-		if ((key->flags & HA_NOSAME) && !(key->flags & HA_NULL_PART_KEY))
-			key->rec_per_key[key->user_defined_key_parts - 1] = 1;
-	}
-	return 0;
+	if (!stands_for_all(flags))
+		return 0;
+	error = look_at_keys(false);
+	if (!error)
+		tell_rows_per_value();
+	return error;
 }
 
 ha_rows ha_iolane::records_in_range(uint key, const key_range *from, const key_range *to, page_range *)
@@ -119,7 +207,9 @@ double ha_iolane::read_time(uint key, uint ranges, ha_rows rows)
 
 int ha_iolane::analyze(THD *, HA_CHECK_OPT *)
 {
-	return look_at_statistics(true) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
+	if (look_at_statistics(true) || look_at_keys(true))
+		return HA_ADMIN_FAILED;
+	return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
 }
 
 int ha_iolane::optimize(THD *, HA_CHECK_OPT *)

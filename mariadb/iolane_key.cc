@@ -80,6 +80,41 @@ void encode_key(TABLE *table, const KEY *key, uint parts, const uchar *record, s
 	}
 }
 
+/* Bytes of a part that bytes begin with; 0 if it does not end in them. */
+static size_t part_bytes(const KEY_PART_INFO *part, const uchar *bytes, size_t length)
+{
+	const Field *field = part->field;
+	bool inverted = part->key_part_flag & HA_REVERSE_SORT;
+	size_t head = part->null_bit ? 1 : 0;
+
+	if (length <= head)
+		return head && length && bytes[0] == (inverted ? 0xFF : 0) ? head : 0;
+	if (head && bytes[0] == (inverted ? 0xFF : 0))
+		return head;
+	if ((field->flags & BLOB_FLAG) || is_varchar(field) || is_char(field)) {
+		size_t rest = string_bytes(field->charset(), bytes + head, length - head, inverted);
+
+		return rest ? head + rest : 0;
+	}
+	return length - head >= field->sort_length() ? head + field->sort_length() : 0;
+}
+
+uint count_whole_parts(const KEY *key, const uchar *bytes, size_t length)
+{
+	uint parts = 0;
+
+	while (parts < key->user_defined_key_parts) {
+		size_t here = part_bytes(&key->key_part[parts], bytes, length);
+
+		if (!here)
+			break;
+		bytes += here;
+		length -= here;
+		parts++;
+	}
+	return parts;
+}
+
 /* Bits beside those for NULL: of a column that cannot be NULL, too. */
 static void restore_bits(TABLE *table, const KEY_PART_INFO *part, const uchar *from, uchar *record)
 {

@@ -53,6 +53,12 @@ uint count_decodable(const KEY *key);
 bool decode_key(TABLE *table, const KEY *key, uint parts, const uchar *bytes, size_t length,
 		uchar *record);
 
+/*
+ * How many of a key's first parts are whole in bytes that a key begins with; of all types. What
+ * two keys both begin with tells so how many parts are the same in them.
+ */
+uint count_whole_parts(const KEY *key, const uchar *bytes, size_t length);
+
 /* The least bytes above all that begin with `prefix`; "" if there are none. */
 std::string end_of_prefix(std::string prefix);
 

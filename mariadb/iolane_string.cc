@@ -24,6 +24,9 @@ enum { REST_LESS = 1, REST_EQUAL = 2, REST_MORE = 3 };
 /* Chunks have at least so many bytes; a mark for each is little beside that. */
 static const size_t CHUNK_BYTES_MIN = 8;
 
+/* The weights of a space have no more. */
+static const size_t SPACE_BYTES_MAX = 64;
+
 /* Characters that have more weights than strnxfrmlen() says are rare: room for a few. */
 static const size_t EXPANSION_BYTES = 64;
 
@@ -66,10 +69,15 @@ static uchar compare_with_spaces(const uchar *from, const uchar *end, const ucha
 	return REST_EQUAL;
 }
 
+static size_t chunk_bytes(size_t width)
+{
+	return (CHUNK_BYTES_MIN + width - 1) / width * width;
+}
+
 static void append_padded(const uchar *weights, size_t length, const uchar *space, size_t width,
 			  std::string *out)
 {
-	size_t chunk = (CHUNK_BYTES_MIN + width - 1) / width * width;
+	size_t chunk = chunk_bytes(width);
 	const uchar *from = weights, *end = weights + length;
 
 	for (;;) {
@@ -121,15 +129,23 @@ private:
 	size_t length_;
 };
 
+/* Bytes of the weights of a space, which are put there. */
+static size_t weigh_space(CHARSET_INFO *cs, uint flags, uchar (&space)[SPACE_BYTES_MAX])
+{
+	uchar blank[8];
+	size_t length = (size_t) cs->wc_mb(' ', blank, blank + sizeof(blank));
+
+	return cs->strnxfrm(space, sizeof(space), 1, blank, length, flags);
+}
+
 static void append_level(CHARSET_INFO *cs, const uchar *bytes, size_t length, uint flags,
 			 bool is_padded, std::string *out)
 {
 	Weights weights(cs, bytes, length, flags);
-	uchar blank[8], space[64];
+	uchar space[SPACE_BYTES_MAX];
 
 	if (is_padded) {
-		size_t blank_length = (size_t) cs->wc_mb(' ', blank, blank + sizeof(blank));
-		size_t width = cs->strnxfrm(space, sizeof(space), 1, blank, blank_length, flags);
+		size_t width = weigh_space(cs, flags, space);
 
 		if (width) {
 			append_padded(weights.at(), weights.length(), space, width, out);
@@ -210,6 +226,78 @@ static void append_weights(CHARSET_INFO *cs, const uchar *bytes, size_t length, 
 		if (cs->levels_for_order >> level & 1)
 			append_level(cs, bytes, length, MY_STRXFRM_LEVEL1 << level,
 				     is_padded(cs) || level, out);
+}
+
+/* What append_escaped() and append_padded() have written, up to its end. */
+class Written {
+public:
+	Written(const uchar *bytes, size_t length, bool inverted)
+		: bytes_(bytes), length_(length), mask_(inverted ? 0xFF : 0) {}
+
+	bool pass_escaped()
+	{
+		while (at_ < length_) {
+			uchar byte = next();
+
+			if (byte == KEY_STRING_END)
+				return true;
+			if (byte == KEY_STRING_ESCAPE)
+				at_++;
+		}
+		return false;
+	}
+
+	bool pass_padded(size_t width)
+	{
+		size_t chunk = chunk_bytes(width);
+
+		while (length_ - at_ > chunk) {
+			at_ += chunk;
+			if (next() == REST_EQUAL)
+				return true;
+		}
+		return false;
+	}
+
+	bool pass_level(CHARSET_INFO *cs, uint flags, bool is_padded)
+	{
+		uchar space[SPACE_BYTES_MAX];
+		size_t width = is_padded ? weigh_space(cs, flags, space) : 0;
+
+		return width ? pass_padded(width) : pass_escaped();
+	}
+
+	size_t passed() const { return at_; }
+
+private:
+	uchar next() { return bytes_[at_++] ^ mask_; }
+
+	const uchar *bytes_;
+	size_t length_, at_ = 0;
+	uchar mask_;
+};
+
+/* As append_weights() goes. */
+static bool pass_weights(CHARSET_INFO *cs, Written *from)
+{
+	if (cs == &my_charset_bin || (cs->state & MY_CS_STRNXFRM_BAD_NWEIGHTS))
+		return from->pass_escaped();
+	if (is_compared_by_code(cs))
+		return is_padded(cs) ? from->pass_padded(CODE_WEIGHT_BYTES) : from->pass_escaped();
+	if (cs->levels_for_order <= 1)
+		return from->pass_level(cs, 0, is_padded(cs));
+	for (uint level = 0; cs->levels_for_order >> level; level++)
+		if ((cs->levels_for_order >> level & 1) &&
+		    !from->pass_level(cs, MY_STRXFRM_LEVEL1 << level, is_padded(cs) || level))
+			return false;
+	return true;
+}
+
+size_t string_bytes(CHARSET_INFO *cs, const uchar *bytes, size_t length, bool inverted)
+{
+	Written from(bytes, length, inverted);
+
+	return pass_weights(cs, &from) ? from.passed() : 0;
 }
 
 static size_t cut(CHARSET_INFO *cs, const uchar *bytes, size_t length, size_t bytes_max)

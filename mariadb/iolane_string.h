@@ -17,6 +17,9 @@ void append_string(CHARSET_INFO *cs, const uchar *bytes, size_t length, size_t b
 void append_char(CHARSET_INFO *cs, const uchar *bytes, size_t length, size_t bytes_max,
 		 std::string *out);
 
+/* How many bytes such a string takes, all of its bits inverted or none; 0 if it does not end there. */
+size_t string_bytes(CHARSET_INFO *cs, const uchar *bytes, size_t length, bool inverted);
+
 /* Makes the least characters of a collation at the end of a CHAR spaces. */
 void cut_least(CHARSET_INFO *cs, uchar *bytes, size_t length);
 
