@@ -472,12 +472,15 @@ int ha_iolane::external_lock(THD *thd, int lock_type)
 {
 	if (lock_type == F_UNLCK) {
 		give_up_fill();
+		unmark_parts();
 		/* HANDLER goes on from there in its next statement. */
 		is_old_ = true;
 		return 0;
 	}
 	if (lock_type == F_WRLCK)
 		lock_ = IOLANE_LOCK_EXCLUSIVE;
+	if (thd_sql_command(thd) == SQLCOM_ANALYZE)
+		mark_parts();
 	return begin_statement(thd);
 }
 

@@ -170,6 +170,12 @@ private:
 	/* Bytes before the key in a position: its length. */
 	static const uint POSITION_HEAD_BYTES = 2;
 
+	/* A column that is said to be in a key though rows must be read for it. */
+	struct MarkedPart {
+		Field *field;
+		uint key;
+	};
+
 	/* What is walked: bounds as bytes of a key. */
 	struct Range {
 		bool has_lower = false;
@@ -258,10 +264,14 @@ private:
 	std::vector<ulong> rows_per_value(uint key, uint64_t rows, int *code) const;
 	int look_at_keys(bool now);
 	void tell_rows_per_value();
+	void mark_parts();
+	void unmark_parts();
 	int check_key(THD *thd, uint key, uint64_t *rows);
 
 	int get_share(const char *name);
 	int set_next_value(uint64_t next_value);
+
+	std::vector<MarkedPart> marked_parts_;
 
 	iolane::Share *share_ = nullptr;
 	iolane::Session *session_ = nullptr;

@@ -205,6 +205,36 @@ double ha_iolane::read_time(uint key, uint ranges, ha_rows rows)
 	return ranges * ROWS_PER_READ + scan_time() * std::min(share, 1.0);
 }
 
+/*
+ * ANALYZE ... PERSISTENT reads the rows of a key that has a part whose bytes do not give its value, and then
+ * counts no values of that part and those behind it. It counts them where its columns are said to be in the key,
+ * and gets the same rows, as has_columns_of() still knows better.
+ */
+void ha_iolane::mark_parts()
+{
+	for (uint i = 0; i < table_share->keys; i++) {
+		KEY *key = &table->key_info[i];
+
+		for (uint part = 0; part < key->user_defined_key_parts && key->algorithm != HA_KEY_ALG_LONG_HASH; part++) {
+			const KEY_PART_INFO *info = &key->key_part[part];
+
+			if (info->field->part_of_key.is_set(i))
+				continue;
+			if ((info->key_part_flag & HA_PART_KEY_SEG) || !info->field->stored_in_db())
+				break;
+			info->field->part_of_key.set_bit(i);
+			marked_parts_.push_back({ info->field, i });
+		}
+	}
+}
+
+void ha_iolane::unmark_parts()
+{
+	for (const MarkedPart &part : marked_parts_)
+		part.field->part_of_key.clear_bit(part.key);
+	marked_parts_.clear();
+}
+
 int ha_iolane::analyze(THD *, HA_CHECK_OPT *)
 {
 	if (look_at_statistics(true) || look_at_keys(true))
