@@ -136,13 +136,15 @@ impl<B: Backing> System<B> {
             }
         };
         let column = table.schema.columns[columns[0]].column_type;
-        let (mut first, mut second) = (FirstColumn::default(), FirstColumn::default());
+        let mut first = FirstColumn::default();
         let Distinct { records, values } = tree.distinct(&self.backing, parts, &mut |a, b| {
-            first.read(a, column);
-            second.read(b, column);
-            first
-                .common(&second)
-                .map_or(parts, |common| whole_parts(common).min(parts))
+            let pairs = a.iter().zip(b);
+            let common = pairs.take_while(|(a, b)| a == b).count();
+            first.read(&b[..common], column);
+            match first.whole() {
+                true => parts,
+                false => whole_parts(first.bytes()).min(parts),
+            }
         })?;
         Ok(KeyStatistics {
             entries_estimate: records,

@@ -265,16 +265,14 @@ impl FirstColumn {
         };
     }
 
-    /// The bytes that both begin with; `None` where they are the same, and whole.
-    pub(crate) fn common<'a>(&self, other: &'a FirstColumn) -> Option<&'a [u8]> {
-        if self.is_value != other.is_value {
-            return Some(&[]);
-        }
-        if self == other && self.is_whole {
-            return None;
-        }
-        let pairs = self.bytes.iter().zip(&other.bytes);
-        Some(&other.bytes[..pairs.take_while(|(a, b)| a == b).count()])
+    /// Whether all of it is there.
+    pub(crate) fn whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// What is there of its value.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -371,11 +369,8 @@ mod tests {
                 _ => &[],
             };
             prop_assert!(whole.is_whole && whole.bytes == blob);
-            prop_assert_eq!(whole.common(&whole), None);
             prop_assert!(blob.starts_with(&part.bytes));
             prop_assert!(part == whole || !part.is_whole);
-            let common = part.common(&whole);
-            prop_assert!(common.is_none_or(|common| common == part.bytes));
         }
 
         #[test]
