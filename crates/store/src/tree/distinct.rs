@@ -12,7 +12,7 @@ use crate::access::Pages;
 use crate::ids::PageId;
 use crate::page::header;
 use crate::page::slotted::Slotted;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// So many leaves in which a part changes are enough to say how often it does in others.
 const CHANGED_LEAVES_MIN: usize = 8;
@@ -85,6 +85,13 @@ impl Tree {
         common: Common<'_>,
     ) -> Result<Distinct, TreeError> {
         let candidates = self.candidates(pages, parts, common)?;
+        // In parallel: on a disk far away that is most of the time.
+        if let Some(ahead) = pages.read_ahead() {
+            let samples = [&candidates.all].into_iter().chain(&candidates.changing);
+            let leaves = samples.flat_map(|sample| sample.taken());
+            let leaves: BTreeSet<PageId> = leaves.map(|seen| seen.leaf).collect();
+            ahead.begin(&Vec::from_iter(leaves));
+        }
         let mut counted: HashMap<PageId, Option<Counted>> = HashMap::new();
         let mut count = |seen: &Seen| -> Result<Option<Counted>, TreeError> {
             if let Some(known) = counted.get(&seen.leaf) {

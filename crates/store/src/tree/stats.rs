@@ -135,6 +135,10 @@ impl Tree {
         }
         let mut sample = Sample::default();
         let leaf_pages = self.count_level(pages, 0, |leaf| sample.offer(|| leaf))?;
+        // In parallel: on a disk far away that is most of the time.
+        if let Some(ahead) = pages.read_ahead() {
+            ahead.begin(sample.taken());
+        }
         let (mut looked_at, mut records, mut used) = (0u64, 0u64, 0u64);
         for &leaf in sample.taken() {
             let found = until_loaded(pages, || {
