@@ -394,7 +394,7 @@ int ha_iolane::truncate()
 	}
 	std::lock_guard<std::mutex> guard(share_->statistics_mutex);
 
-	share_->looked_at = share_->keys_looked_at = 0;
+	share_->looked_at = share_->keys_looked_at = share_->keys_told_at = 0;
 	return 0;
 }
 

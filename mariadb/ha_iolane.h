@@ -56,7 +56,9 @@ public:
 	 */
 	std::vector<std::vector<ulong>> rows_per_value;
 	time_t keys_looked_at = 0;
-	uint64_t rows_then = 0;
+	std::atomic<uint64_t> rows_then = 0;
+	/* When the server was told of it last; 0 if there was no row then. */
+	std::atomic<time_t> keys_told_at = 0;
 };
 
 /* Whether rows say beside a key that a part of it is NULL. */
