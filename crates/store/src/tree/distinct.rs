@@ -85,10 +85,21 @@ impl Tree {
         common: Common<'_>,
     ) -> Result<Distinct, TreeError> {
         let candidates = self.candidates(pages, parts, common)?;
+        // Of each number of parts, the leaves in which they change: enough of all, or others.
+        let mut samples = Vec::with_capacity(parts);
+        let mut from = &candidates.all;
+        for part in (0..parts).rev() {
+            let changing = from.taken().iter().filter(|seen| seen.common <= part);
+            if changing.count() < CHANGED_LEAVES_MIN {
+                from = &candidates.changing[part];
+            }
+            samples.push(from.taken().iter().filter(move |seen| seen.common <= part));
+        }
+        samples.reverse();
         // In parallel: on a disk far away that is most of the time.
         if let Some(ahead) = pages.read_ahead() {
-            let samples = [&candidates.all].into_iter().chain(&candidates.changing);
-            let leaves = samples.flat_map(|sample| sample.taken());
+            let leaves = candidates.all.taken().iter();
+            let leaves = leaves.chain(samples.iter().cloned().flatten());
             let leaves: BTreeSet<PageId> = leaves.map(|seen| seen.leaf).collect();
             ahead.begin(&Vec::from_iter(leaves));
         }
@@ -110,22 +121,17 @@ impl Tree {
         }
         let records = records * candidates.all.offered() as u64 / looked_at.max(1);
         let mut values = vec![0; parts];
-        let mut from = &candidates.all;
-        for part in (0..parts).rev() {
-            let changing = &candidates.changing[part];
-            let changes_in = |seen: &&Seen| seen.common <= part;
-            if from.taken().iter().filter(changes_in).count() < CHANGED_LEAVES_MIN {
-                from = changing;
-            }
+        for (part, sample) in samples.into_iter().enumerate() {
             let (mut leaves, mut changes) = (0u64, 0u64);
-            for seen in from.taken().iter().filter(changes_in) {
+            for seen in sample {
                 if let Some(found) = count(seen)? {
                     leaves += 1;
                     changes += found.changes[part];
                 }
             }
             let per_leaf = changes as f64 / leaves.max(1) as f64;
-            values[part] = 1 + (per_leaf * changing.offered() as f64).round() as u64;
+            let changing = candidates.changing[part].offered();
+            values[part] = 1 + (per_leaf * changing as f64).round() as u64;
         }
         // More parts have no fewer values.
         let mut least = 0;
