@@ -21,6 +21,19 @@ impl PageId {
     pub const fn new(space: u32, page: u32) -> PageId {
         PageId { space, page }
     }
+
+    /// The first page of the extent that it is in.
+    pub(crate) const fn extent(self) -> PageId {
+        PageId::new(self.space, self.page / EXTENT_PAGES * EXTENT_PAGES)
+    }
+
+    /// The pages of the extent that it begins, as a bit for each says.
+    pub(crate) fn pages(self, used: u64) -> Vec<PageId> {
+        let places = (0..EXTENT_PAGES).filter(|place| used >> place & 1 == 1);
+        places
+            .map(|place| PageId::new(self.space, self.page + place))
+            .collect()
+    }
 }
 
 impl fmt::Display for PageId {

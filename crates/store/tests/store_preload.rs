@@ -48,10 +48,12 @@ fn pool(store: &Store) -> PoolStatistics {
     store.statistics().pages.pool
 }
 
-/// A table that is in memory when the store is closed.
-fn made(path: &Path, preload: bool) {
-    let store = Store::create(path, &options(ALL_BYTES, preload)).unwrap();
-    fill(&store, "t");
+/// Tables that are in memory when the store is closed.
+fn made(path: &Path, options: &StoreOptions, tables: &[&str]) {
+    let store = Store::create(path, options).unwrap();
+    for table in tables {
+        fill(&store, table);
+    }
     store.close().unwrap();
 }
 
@@ -75,7 +77,7 @@ fn expect_preloaded(store: &Store) {
 fn what_was_in_memory_is_read_in_the_background() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = directory.path().join("store");
-    made(&path, true);
+    made(&path, &options(ALL_BYTES, true), &["t"]);
     let store = Store::open(&path, &options(ALL_BYTES, true)).unwrap();
     expect_preloaded(&store);
     // Nobody has asked for it in the foreground.
@@ -90,7 +92,7 @@ fn what_was_in_memory_is_read_in_the_background() {
 fn a_store_that_is_closed_at_once_keeps_the_list() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = directory.path().join("store");
-    made(&path, true);
+    made(&path, &options(ALL_BYTES, true), &["t"]);
     for _ in 0..10 {
         Store::open(&path, &options(ALL_BYTES, true))
             .unwrap()
@@ -104,7 +106,7 @@ fn a_store_that_is_closed_at_once_keeps_the_list() {
 fn nothing_is_kept_or_read_unless_it_is_asked_for() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = directory.path().join("store");
-    made(&path, false);
+    made(&path, &options(ALL_BYTES, false), &["t"]);
     assert!(!path.join(FILE).exists());
     let store = Store::open(&path, &options(ALL_BYTES, true)).unwrap();
     store.close().unwrap();
@@ -119,11 +121,7 @@ fn nothing_is_kept_or_read_unless_it_is_asked_for() {
 fn a_list_that_does_not_fit_does_no_harm() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = directory.path().join("store");
-    let store = Store::create(&path, &options(4 * ALL_BYTES, true)).unwrap();
-    for table in ["a", "b", "t"] {
-        fill(&store, table);
-    }
-    store.close().unwrap();
+    made(&path, &options(4 * ALL_BYTES, true), &["a", "b", "t"]);
     let list = std::fs::read(path.join(FILE)).unwrap();
     let store = Store::open(&path, &options(4 * ALL_BYTES, false)).unwrap();
     store.drop_table("a").unwrap();
@@ -158,11 +156,7 @@ fn a_list_that_does_not_fit_does_no_harm() {
 fn tables_may_come_go_and_change_meanwhile() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = directory.path().join("store");
-    let store = Store::create(&path, &options(2 * ALL_BYTES, true)).unwrap();
-    for table in ["a", "b", "t"] {
-        fill(&store, table);
-    }
-    store.close().unwrap();
+    made(&path, &options(2 * ALL_BYTES, true), &["a", "b", "t"]);
     for round in 0..8 {
         let store = Store::open(&path, &options(2 * ALL_BYTES, true)).unwrap();
         std::thread::sleep(Duration::from_millis(round));

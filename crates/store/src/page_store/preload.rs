@@ -50,9 +50,8 @@ fn head(store: u64, page_bytes: usize) -> Vec<u8> {
 fn encode(store: u64, page_bytes: usize, pages: impl Iterator<Item = PageId>) -> Vec<u8> {
     let mut extents = Extents::new();
     for page in pages {
-        let place = page.page % EXTENT_PAGES;
-        let first = PageId::new(page.space, page.page - place);
-        *extents.entry(first).or_default() |= 1 << place;
+        let first = page.extent();
+        *extents.entry(first).or_default() |= 1 << (page.page - first.page);
     }
     let mut bytes = head(store, page_bytes);
     for (first, used) in extents {
@@ -81,7 +80,7 @@ fn decode(bytes: &[u8], store: u64, page_bytes: usize) -> Option<Extents> {
     });
     Some(
         extents
-            .filter(|(first, _)| first.page % EXTENT_PAGES == 0)
+            .filter(|(first, _)| *first == first.extent())
             .collect(),
     )
 }
@@ -162,10 +161,7 @@ impl PageStore {
             let _reads = acting_as(Role::Space);
             let extent = space.map.lock().extent(first.page);
             let used = used & extent.map_or(0, |extent| extent.used);
-            let places = (0..EXTENT_PAGES).filter(|place| used >> place & 1 == 1);
-            let pages: Vec<PageId> = places
-                .map(|place| PageId::new(first.space, first.page + place))
-                .collect();
+            let pages = first.pages(used);
             if !pages.is_empty() {
                 pool.prefetch(&pages, Role::Bulk, Some(window));
             }

@@ -44,14 +44,10 @@ pub(crate) struct Guesses {
     watched: Mutex<Watched>,
 }
 
-fn extent_of(page: PageId) -> PageId {
-    PageId::new(page.space, page.page / EXTENT_PAGES * EXTENT_PAGES)
-}
-
 impl Guesses {
     /// Somebody came to a page that was not in memory before.
     pub(crate) fn came_to(&self, page: PageId) {
-        let extent = extent_of(page);
+        let extent = page.extent();
         let place = page.page % EXTENT_PAGES;
         let mut watched = self.watched.lock();
         if !watched.extents.contains_key(&extent) {
@@ -87,7 +83,7 @@ impl Guesses {
     /// A page had to be read; `is_near` says of others whether they are in
     /// memory.
     pub(crate) fn had_to_read(&self, page: PageId, is_near: impl Fn(PageId) -> bool) {
-        let extent = extent_of(page);
+        let extent = page.extent();
         let all = (0..EXTENT_PAGES).map(|place| PageId::new(page.space, extent.page + place));
         let near = all.filter(|&other| other != page && is_near(other));
         if near.take(RANDOM_PAGES).count() == RANDOM_PAGES {
@@ -122,10 +118,7 @@ impl ReadAhead<'_> {
             let Some(found) = space.map.lock().extent(extent.page) else {
                 continue;
             };
-            let places = (0..EXTENT_PAGES).filter(|place| found.used >> place & 1 == 1);
-            let pages: Vec<PageId> = places
-                .map(|place| PageId::new(extent.space, extent.page + place))
-                .collect();
+            let pages = extent.pages(found.used);
             let begun = self.0.pool.prefetch(&pages, Role::Guess, None);
             self.0.streams.read(Role::Guess, begun.reads);
         }

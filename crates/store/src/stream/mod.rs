@@ -110,10 +110,8 @@ impl ReadAhead<'_> {
 
     /// Begins to read pages that are looked at one by one, as far as there are frames for them.
     pub(crate) fn begin(&self, pages: &[PageId]) {
-        for same in pages.chunk_by(|a, b| a.space == b.space) {
-            let begun = self.0.pool.prefetch(same, Role::Index, None);
-            self.0.streams.read(Role::Index, begun.reads);
-        }
+        let begun = self.0.pool.prefetch(pages, Role::Index, None);
+        self.0.streams.read(Role::Index, begun.reads);
     }
 
     /// Its consumer has changed what it wanted of a leaf, and gone on.
