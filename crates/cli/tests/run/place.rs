@@ -44,11 +44,15 @@ pub fn iolane_run_by(rules: &Path, report: &Path) -> Command {
 /// filter can show it: `cachestat` among them.
 pub fn on_older_kernel(command: &Command) -> Command {
     // The first one of Linux 6.2 and later, by the same number on all machines.
-    const FIRST_CALL: &str = "451";
-    let mut older = Command::new(compiled("../testing/c/without_calls.c", &[]));
-    older.args([FIRST_CALL, "4294967295"]);
-    older.arg(command.get_program()).args(command.get_args());
-    older
+    without_calls(451, i64::from(u32::MAX), command)
+}
+
+/// The same command where a filter forbids the system calls with these numbers.
+pub fn without_calls(first: i64, last: i64, command: &Command) -> Command {
+    let mut without = Command::new(compiled("../testing/c/without_calls.c", &[]));
+    without.args([first.to_string(), last.to_string()]);
+    without.arg(command.get_program()).args(command.get_args());
+    without
 }
 
 /// A directory on the disk of the built program: what lies in memory has no

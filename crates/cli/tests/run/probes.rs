@@ -9,6 +9,7 @@ use std::process::Command;
 
 use crate::place::{
     iolane_run_by, on_disk, on_older_kernel, probe, report, rings_probe, scheduled, text,
+    without_calls,
 };
 
 /// What all files of a directory hold.
@@ -313,6 +314,17 @@ mod buffered {
         // Twice 4 MB in reads of 8 KiB, and syncs.
         let count = compare("probe_buffered", "scan");
         assert!(count <= 30, "{count}");
+    }
+
+    /// Where a filter that was there before `iolane run` forbids write-back, writes and syncs succeed as without.
+    #[test]
+    fn write_back_that_is_forbidden_is_no_error() {
+        for pattern in ["bulk", "resynced"] {
+            report_of_run(&probe("probe_buffered"), pattern, |command| {
+                let call = libc::SYS_sync_file_range;
+                without_calls(call, call, &command)
+            });
+        }
     }
 
     /// On kernels that do not say what the page cache has and what changed in it.
