@@ -97,6 +97,18 @@ impl OneOrMore {
 }
 
 impl Rules {
+    /// The same of a file's bytes, which may be no text.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn read(bytes: &[u8]) -> Result<Rules, RulesError> {
+        let text = std::str::from_utf8(bytes).map_err(|error| RulesError {
+            line: line_at(bytes, error.valid_up_to()),
+            message: "this is no UTF-8".to_owned(),
+        })?;
+        Rules::parse(text)
+    }
+
     /// Reads and checks them.
     ///
     /// # Errors
@@ -278,11 +290,12 @@ fn operations(rule: &RuleText) -> Result<u16, Wrong> {
 
 fn line_of(text: &str, span: Option<Range<usize>>) -> usize {
     let start = span.map_or(0, |span| span.start.min(text.len()));
-    text.as_bytes()[..start]
-        .iter()
-        .filter(|&&byte| byte == b'\n')
-        .count()
-        + 1
+    line_at(text.as_bytes(), start)
+}
+
+/// The line of what is there, counted from 1.
+fn line_at(text: &[u8], at: usize) -> usize {
+    text[..at].iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
 #[cfg(test)]
@@ -350,6 +363,8 @@ mod tests {
         assert!(with("size_min = 2\nsize_max = 1").contains("size_min is more"));
         assert!(error("\nio_uring = 'no'\n").starts_with("line 2: io_uring is 'no'"));
         assert!(error("objective = 'fast'\n").starts_with("line 1: 'fast' is not an objective"));
+        let latin = Rules::read(b"# first\n[[rule]] # \xfc\n").unwrap_err();
+        assert_eq!(latin.to_string(), "line 2: this is no UTF-8");
         let many = format!("{rule}level = 'normal'\n").repeat(RULES_MAX + 1);
         assert!(error(&many).contains("64 rules"));
     }

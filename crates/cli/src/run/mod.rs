@@ -146,14 +146,14 @@ fn rules(arguments: &RunArgs) -> Result<Rules, Failure> {
         return Ok(profile);
     };
     let remedy = "docs/run.md has all that rules can say.";
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = fs::read(path).map_err(|error| {
         Failure::setup(
             format!("cannot read {}: {error}", path.display()),
             "Name a file with rules.",
         )
     })?;
     let refused = |error| Failure::setup(format!("{}: {error}", path.display()), remedy);
-    Rules::parse(&text)
+    Rules::read(&text)
         .and_then(|own| own.before(&profile))
         .map_err(refused)
 }
