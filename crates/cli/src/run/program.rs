@@ -128,6 +128,9 @@ fn look(path: &Path) -> Result<Seen, Failure> {
     match executable(&header) {
         Executable::Dynamic => Ok(Seen::Open),
         Executable::Static => closed("is statically linked: no library can be preloaded into it"),
+        Executable::OtherLibrary => closed(
+            "is linked to another C library (musl): the library that is preloaded needs glibc",
+        ),
         Executable::Foreign => closed("is no 64-bit program of this machine"),
     }
 }
@@ -142,6 +145,8 @@ fn is_own(metadata: &fs::Metadata) -> bool {
 enum Executable {
     Dynamic,
     Static,
+    /// Its loader is musl's, which would end it before it begins, for what the library lacks.
+    OtherLibrary,
     Foreign,
 }
 
@@ -163,11 +168,26 @@ fn executable(header: &[u8]) -> Executable {
     let Some(mut segments) = segments(header) else {
         return Executable::Foreign;
     };
-    if segments.any(|segment| word(segment, 0) == Some(PT_INTERP)) {
-        Executable::Dynamic
-    } else {
-        Executable::Static
+    match segments.find(|segment| word(segment, 0) == Some(PT_INTERP)) {
+        Some(segment) if is_of_musl(content(header, segment).unwrap_or_default()) => {
+            Executable::OtherLibrary
+        }
+        Some(_) => Executable::Dynamic,
+        None => Executable::Static,
     }
+}
+
+/// Whether a loader's path, such as `/lib/ld-musl-x86_64.so.1`, is that of musl's.
+fn is_of_musl(loader: &[u8]) -> bool {
+    let name = loader.rsplit(|&byte| byte == b'/').next();
+    name.is_some_and(|name| name.starts_with(b"ld-musl-"))
+}
+
+/// What of the file a segment has, if that lies in the header.
+fn content<'a>(header: &'a [u8], segment: &[u8]) -> Option<&'a [u8]> {
+    let at = usize::try_from(long(segment, 8)?).ok()?;
+    let length = usize::try_from(long(segment, 32)?).ok()?;
+    header.get(at..at.checked_add(length)?)
 }
 
 /// Entries of an ELF file's table of segments, as far as they are there.
@@ -184,9 +204,7 @@ fn segments(header: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
 fn has_go_note(header: &[u8]) -> bool {
     let of_note = |segment| {
         let is_note = word(segment, 0) == Some(PT_NOTE);
-        let at = usize::try_from(long(segment, 8).filter(|_| is_note)?).ok()?;
-        let length = usize::try_from(long(segment, 32)?).ok()?;
-        header.get(at..at.checked_add(length)?)
+        content(header, segment).filter(|_| is_note)
     };
     let Some(mut segments) = segments(header).filter(|_| is_of_this_machine(header)) else {
         return false;
@@ -296,6 +314,17 @@ mod tests {
             refused.to_string().contains("statically linked"),
             "{refused}"
         );
+        // The same with the name of another loader.
+        let segment = segments(&shell).unwrap();
+        let segment = { segment }.find(|one| word(one, 0) == Some(PT_INTERP));
+        let at = long(segment.unwrap(), 8).unwrap() as usize;
+        let mut other = shell.clone();
+        let name = b"/lib/ld-musl-m.so.1\0";
+        other[at..at + name.len()].copy_from_slice(name);
+        assert_eq!(executable(&other), Executable::OtherLibrary);
+        fs::write(&path, &other).unwrap();
+        let refused = obstacle(&path).unwrap().unwrap();
+        assert!(refused.to_string().contains("musl"), "{refused}");
         fs::write(&path, "#!/bin/sh -e\n").unwrap();
         assert!(obstacle(&path).unwrap().is_none());
         fs::write(&path, "\x7fELF\x01\x01").unwrap();
