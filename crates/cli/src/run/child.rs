@@ -12,7 +12,8 @@ use iolane_broker::Broker;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ,
 };
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
 use super::confined;
 use super::report::Place;
@@ -28,6 +29,8 @@ const OWN: [i32; 2] = [SIGUSR1, SIGXFSZ];
 const LOOK: Duration = Duration::from_millis(20);
 /// The first pause after the command has ended: its last process is mostly gone by then.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Where a signal comes from: the kernel itself, and so a terminal's keys (sigaction(2)).
+const SI_KERNEL: i32 = 0x80;
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// What the command runs under.
@@ -53,9 +56,10 @@ pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
     let inherited = Inherited::look();
     signal::wait_for_children();
     // Before it is started: no signal is lost between.
-    let mut signals = Signals::new(HANDED_ON.iter().chain(&OWN)).map_err(|error| {
-        Failure::setup(format!("cannot listen for signals: {error}"), "Try again.")
-    })?;
+    let mut signals =
+        SignalsInfo::<WithRawSiginfo>::new(HANDED_ON.iter().chain(&OWN)).map_err(|error| {
+            Failure::setup(format!("cannot listen for signals: {error}"), "Try again.")
+        })?;
     let mut child = start(command, host, &inherited)?;
     host.started(child.id());
     let end = signal::EndOf::of(&child);
@@ -63,15 +67,17 @@ pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
     let mut ended: Option<ExitStatus> = None;
     loop {
         for arrived in signals.pending() {
-            match arrived {
+            match arrived.si_signo {
                 SIGUSR1 => host.tell(),
                 SIGXFSZ => {}
-                // The terminal sends it to the command, too.
-                SIGINT | SIGQUIT | SIGWINCH if ended.is_none() && signal::keys_reach_children() => {
-                }
-                _ if ended.is_none() => signal::send(&child, arrived),
+                // The terminal sends it to the command, too. Who sends it by kill(2) sends it to this process alone.
+                SIGINT | SIGQUIT | SIGWINCH
+                    if ended.is_none()
+                        && arrived.si_code == SI_KERNEL
+                        && signal::keys_reach_children() => {}
+                number if ended.is_none() => signal::send(&child, number),
                 SIGWINCH => {}
-                _ if inherited.ignores(arrived) => {}
+                number if inherited.ignores(number) => {}
                 // The rest goes on unscheduled.
                 _ => return Ok(ended.map_or(0, exit_code)),
             }

@@ -304,6 +304,33 @@ fn a_key_of_the_terminal_reaches_the_command_once() {
     assert_eq!(fs::read_to_string(&trace).unwrap(), "INT\n");
 }
 
+/// What is no key, `kill -INT`, goes to this program alone, also where it stands in the terminal's foreground.
+#[test]
+fn an_interrupt_that_is_no_key_reaches_the_command() {
+    let directory = on_disk();
+    let trace = directory.path().join("ended");
+    let command = format!(
+        "timeout --foreground --signal=INT 1 {} run -- sleep 120 </dev/null; echo ended > {}",
+        env!("CARGO_BIN_EXE_iolane"),
+        trace.display(),
+    );
+    let started = Command::new("script")
+        .args(["--quiet", "--command", &command, "/dev/null"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn();
+    let Ok(mut terminal) = started else {
+        iolane_testing::skipped("script(1) is not installed");
+        return;
+    };
+    let start = Instant::now();
+    while !trace.exists() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it goes on");
+        thread::sleep(Duration::from_millis(10));
+    }
+    terminal.wait().unwrap();
+}
+
 /// Of a report that cannot be written in the end, too; it is not lost.
 #[test]
 fn a_report_that_does_not_fit_comes_as_text() {
