@@ -3,8 +3,10 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt::{Display, Write as _};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use iolane_broker::Report;
@@ -18,6 +20,9 @@ use crate::system::SystemPaths;
 /// A file, or standard error.
 pub struct Place {
     path: Option<PathBuf>,
+    /// What is not written anew by each report, and stays open: a pipe, whose reader takes its end for the
+    /// report's; and the file that has the command's output, which would be lost.
+    kept: Option<File>,
     form: Form,
 }
 
@@ -35,13 +40,7 @@ impl Place {
     /// # Errors
     /// It cannot.
     pub fn new(path: Option<PathBuf>, paths: &SystemPaths) -> Result<Place, Failure> {
-        if let Some(path) = &path {
-            let opened = OpenOptions::new().append(true).create(true).open(path);
-            opened.map_err(|source| Failure::Output {
-                path: path.clone(),
-                source,
-            })?;
-        }
+        let kept = path.as_deref().map(open).transpose()?.flatten();
         let end = path.as_deref().and_then(Path::extension);
         let form = match end.and_then(OsStr::to_str) {
             Some("json") => Form::Json,
@@ -52,7 +51,7 @@ impl Place {
             }
             _ => Form::Text,
         };
-        Ok(Place { path, form })
+        Ok(Place { path, kept, form })
     }
 
     /// # Errors
@@ -109,8 +108,11 @@ impl Place {
             say(&content);
             return Ok(());
         };
-        fs::write(path, content)
-            .map_err(|source| Failure::writing(&path.display().to_string(), &source))
+        let written = match &self.kept {
+            Some(file) => { file }.write_all(content.as_bytes()),
+            None => fs::write(path, content),
+        };
+        written.map_err(|source| Failure::writing(&path.display().to_string(), &source))
     }
 
     /// The calls that were caught, for people, on standard error.
@@ -128,6 +130,42 @@ impl Place {
         }
         say(&text);
     }
+}
+
+/// Opens the file as a trial; gives it where it has to stay open.
+fn open(path: &Path) -> Result<Option<File>, Failure> {
+    let unwritable = |source| Failure::Output {
+        path: path.to_owned(),
+        source,
+    };
+    let is_pipe = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    if is_pipe {
+        // Who opens it waits for a reader, unless there is one.
+        let mut tried = OpenOptions::new();
+        tried.write(true).custom_flags(libc::O_NONBLOCK);
+        let _tried = tried
+            .open(path)
+            .map_err(|error| match error.raw_os_error() {
+                Some(libc::ENXIO) => Failure::setup(
+                    format!("nobody reads the pipe {}", path.display()),
+                    "Start its reader before, or name a file.",
+                ),
+                _ => unwritable(error),
+            })?;
+        let file = OpenOptions::new().write(true).open(path);
+        return file.map(Some).map_err(unwritable);
+    }
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    let file = file.map_err(unwritable)?;
+    let is_output = is_same(&file, io::stdout().as_fd()) || is_same(&file, io::stderr().as_fd());
+    Ok(is_output.then_some(file))
+}
+
+fn is_same(file: &File, output: BorrowedFd<'_>) -> bool {
+    let name = |file: &File| file.metadata().map(|found| (found.dev(), found.ino()));
+    let output = output.try_clone_to_owned().map(File::from);
+    let output = output.and_then(|output| name(&output));
+    output.is_ok_and(|output| name(file).is_ok_and(|file| file == output))
 }
 
 fn instead(failure: &Failure, report: &impl Display) {

@@ -341,6 +341,48 @@ fn a_report_that_does_not_fit_comes_as_text() {
     assert!(error.ends_with("no request was scheduled\n"), "{error}");
 }
 
+/// A pipe is not waited for, neither at the start nor in the end, and its reader sees the whole report.
+#[test]
+fn a_report_into_a_pipe_needs_a_reader() {
+    let directory = on_disk();
+    let pipe = directory.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let say = |script: &str| {
+        Command::new("timeout")
+            .args(["--kill-after=1", "60", "sh", "-c", script])
+            .arg(&pipe)
+            .arg(env!("CARGO_BIN_EXE_iolane"))
+            .output()
+            .unwrap()
+    };
+    let output = say("exec \"$1\" run --report \"$0\" -- true");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("nobody reads the pipe"), "{error}");
+    // The shell has it open for both until the report is there.
+    let output = say(
+        "exec 3<>\"$0\" 4<\"$0\"; cat <&4 3>&- & \"$1\" run --report \"$0\" -- true 3>&- 4<&-; exec 3>&- 4<&-; wait",
+    );
+    assert_eq!(output.stdout, b"no request was scheduled\n");
+}
+
+/// It comes behind what the command says, and not in its place.
+#[test]
+fn a_report_into_the_commands_output_leaves_that() {
+    let directory = on_disk();
+    let output = directory.path().join("output");
+    let script = "exec \"$0\" run --report /dev/stdout -- echo said >\"$1\"";
+    let status = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_iolane")])
+        .arg(&output)
+        .stderr(Stdio::null())
+        .status();
+    assert!(status.unwrap().success());
+    let text = fs::read_to_string(&output).unwrap();
+    assert_eq!(text, "said\nno request was scheduled\n");
+}
+
 #[test]
 fn calls_are_listed_on_request() {
     let directory = on_disk();
