@@ -50,8 +50,17 @@ pub fn is_cached(descriptor: i32, offset: u64, length: usize) -> bool {
         return true;
     }
     // What lies behind the end of the file is on no device.
-    let size = file::stat(descriptor).map_or(u64::MAX, |stat| stat.size);
+    let size = file::stat(descriptor).map_or(u64::MAX, |stat| end_of(&stat));
     size <= offset || (size < end && pages >= last(size))
+}
+
+/// Where it ends. Of a device that is not said: as if it went on and on.
+fn end_of(stat: &file::Stat) -> u64 {
+    if stat.is_block_device {
+        u64::MAX
+    } else {
+        stat.size
+    }
 }
 
 /// Whether the kernel says what of a file changed and was not written back: since Linux 6.5, where
@@ -137,7 +146,7 @@ fn is_in_core(descriptor: i32, offset: u64, length: u64) -> bool {
     let Some(stat) = file::stat(descriptor) else {
         return false;
     };
-    let end = stat.size.min(offset.saturating_add(length));
+    let end = end_of(&stat).min(offset.saturating_add(length));
     let mut from = offset - offset % PAGE_BYTES;
     if !is_told(&stat) {
         return false;
@@ -282,6 +291,26 @@ mod tests {
         assert!(next(at + length).is_some(), "the rest of it");
         file.sync_all().unwrap();
         assert_eq!(next(0), None);
+    }
+
+    /// Where a device ends the kernel's `struct stat` does not say.
+    #[test]
+    fn what_a_device_has_not_read_is_not_cached() {
+        let directory = std::env::current_dir().unwrap();
+        let device = match iolane_testing::LoopDevice::new(&directory, 1 << 20) {
+            Ok(device) => device,
+            Err(why) => return iolane_testing::skipped(&why),
+        };
+        let file = std::fs::File::open(device.path()).unwrap();
+        let descriptor = file.as_raw_fd();
+        // SAFETY: takes numbers.
+        unsafe { libc::posix_fadvise(descriptor, 0, 0, libc::POSIX_FADV_DONTNEED) };
+        assert!(!is_cached(descriptor, 512 << 10, 4096));
+        assert!(!is_in_core(descriptor, 512 << 10, 4096));
+        let mut page = [0; 4096];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut page, 512 << 10).unwrap();
+        assert!(is_cached(descriptor, 512 << 10, 4096));
+        assert!(is_in_core(descriptor, 512 << 10, 4096));
     }
 
     #[test]
