@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use iolane_protocol::sys::confinement;
+use iolane_protocol::sys::{clock, confinement};
 use iolane_protocol::{CLIENTS_MAX, Memory, TOKEN_BYTES, Welcome};
 
 use crate::error::BrokerError;
@@ -283,6 +283,7 @@ impl Guests {
         self.memory.clients[client].set_used(true);
         let welcome = Welcome {
             client: client as u32,
+            now_ns: clock::now_ns(),
         };
         if socket::answer(guest, &welcome.to_bytes(), file.as_fd()).is_err() {
             // It has ended, or waits no longer and may come again.

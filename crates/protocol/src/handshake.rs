@@ -14,18 +14,27 @@ pub const TOKEN_BYTES: usize = 32;
 pub struct Welcome {
     /// Which client the process is.
     pub client: u32,
+    /// What the broker's clock says: that of a process in another name space of time may say anything else.
+    pub now_ns: u64,
 }
+
+/// Of a [`Welcome`].
+pub const WELCOME_BYTES: usize = 12;
 
 impl Welcome {
     /// As sent.
-    pub fn to_bytes(self) -> [u8; 4] {
-        self.client.to_le_bytes()
+    pub fn to_bytes(self) -> [u8; WELCOME_BYTES] {
+        let mut bytes = [0; WELCOME_BYTES];
+        bytes[..4].copy_from_slice(&self.client.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.now_ns.to_le_bytes());
+        bytes
     }
 
     /// As received; `None` if it is no client that could be.
-    pub fn from_bytes(bytes: [u8; 4]) -> Option<Welcome> {
-        let client = u32::from_le_bytes(bytes);
-        ((client as usize) < crate::CLIENTS_MAX).then_some(Welcome { client })
+    pub fn from_bytes(bytes: [u8; WELCOME_BYTES]) -> Option<Welcome> {
+        let client = u32::from_le_bytes(bytes[..4].try_into().ok()?);
+        let now_ns = u64::from_le_bytes(bytes[4..].try_into().ok()?);
+        ((client as usize) < crate::CLIENTS_MAX).then_some(Welcome { client, now_ns })
     }
 }
 
@@ -95,8 +104,11 @@ mod tests {
 
     #[test]
     fn a_welcome_names_a_client_that_can_be() {
-        let welcome = Welcome { client: 7 };
+        let welcome = Welcome {
+            client: 7,
+            now_ns: 1 << 40,
+        };
         assert_eq!(Welcome::from_bytes(welcome.to_bytes()), Some(welcome));
-        assert_eq!(Welcome::from_bytes([0xff; 4]), None);
+        assert_eq!(Welcome::from_bytes([0xff; WELCOME_BYTES]), None);
     }
 }

@@ -7,7 +7,7 @@ use crate::sys::futex;
 /// "iolane" and two zeros.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"iolane\0\0");
 /// Of the layout. Library and program of different versions do not talk.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Calls that are counted by name.
 pub const CALLS_MAX: usize = 64;
 

@@ -37,7 +37,7 @@ pub use cell::{Asked, Cell, CellState, KIND_READ, KIND_SYNC, KIND_WRITE};
 pub use device::{
     DeviceEntry, DeviceState, GATE_ALL, GATE_NONE, GATE_URGENT, URGENT_RECENT_NS, is_urgent_lately,
 };
-pub use handshake::{Address, ENVIRONMENT, TOKEN_BYTES, Welcome};
+pub use handshake::{Address, ENVIRONMENT, TOKEN_BYTES, WELCOME_BYTES, Welcome};
 pub use header::{CALLS_MAX, Header, MAGIC, ReadAhead, Rings, STOPPED_NS, VERSION};
 pub use memory::{
     CELLS_PER_CLIENT, CLIENTS_MAX, ClientEntry, DEVICES_MAX, Memory, RULES_MAX, cell_of, client_of,

@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use crate::place::{has_disk, on_disk, report, scheduled, wait_until};
+use crate::place::{has_disk, iolane_run, on_disk, report, scheduled, wait_until};
 
 /// The words that put a command there.
 const CONTAINER: [&str; 17] = [
@@ -99,4 +99,32 @@ fn it_hands_the_signal_on_that_stops_a_container() {
     assert!(sent.unwrap().success());
     let status = running.wait().unwrap();
     assert_eq!(status.code(), Some(7), "signal {:?}", status.signal());
+}
+
+/// Its clock is days ahead of the broker's: what it did would put that forward, and nobody's time would be right any more.
+#[test]
+fn a_process_with_another_clock_goes_unscheduled() {
+    let elsewhere = ["--time", "--monotonic", "1000000"];
+    let tried = Command::new("unshare").args(elsewhere).arg("true").output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        iolane_testing::skipped("name spaces of time are not to be had here");
+        return;
+    }
+    let directory = on_disk();
+    let to = directory.path().join("report.json");
+    let write = "dd if=/dev/zero of=file bs=64k count=16 oflag=direct";
+    let script = format!(
+        "{write} && unshare {} {write} && {write}",
+        elsewhere.join(" ")
+    );
+    let output = iolane_run(&to)
+        .args(["sh", "-c", &script])
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report = report(&to);
+    if has_disk(&report) {
+        assert_eq!(scheduled(&report), 32, "{report}");
+    }
 }

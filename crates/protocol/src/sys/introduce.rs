@@ -8,7 +8,7 @@ use std::ptr;
 
 use super::raw::syscall6;
 use super::{clock, mapping};
-use crate::{Address, Memory, Welcome};
+use crate::{Address, Memory, WELCOME_BYTES, Welcome};
 
 /// How long the broker may take to answer a process that comes for the first time, before it goes
 /// on without it.
@@ -17,7 +17,7 @@ pub const PATIENCE_MS: u32 = 2000;
 /// Why a process does not come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// The broker is gone, or another one.
+    /// The broker is gone, or another one, or has another clock.
     Gone,
     /// The process or the broker has no descriptors left, the system no memory, or the broker no time.
     ForNow,
@@ -74,11 +74,19 @@ pub fn introduce_and_map(
 }
 
 fn exchange(address: &Address, patience_ms: u32) -> Result<(Welcome, RawFd), Missed> {
-    let until_ns = clock::now_ns() + u64::from(patience_ms) * 1_000_000;
+    let from_ns = clock::now_ns();
+    let until_ns = from_ns + u64::from(patience_ms) * 1_000_000;
     let socket = connect(address, patience_ms, until_ns)?;
     let answer = send(socket, &address.token, until_ns).and_then(|()| receive(socket, until_ns));
     close(socket);
-    answer
+    let (welcome, descriptor) = answer?;
+    if !(from_ns..=clock::now_ns()).contains(&welcome.now_ns) {
+        // In a name space of time (time_namespaces(7)): when its requests were asked for and have ended would put
+        // the broker's clock forward by days, for all processes.
+        close(descriptor);
+        return Err(Missed::Gone);
+    }
+    Ok((welcome, descriptor))
 }
 
 /// A system call, repeated when a signal's handler has interrupted it: the process may have a timer,
@@ -177,7 +185,7 @@ fn send(socket: RawFd, token: &[u8], until_ns: u64) -> Result<(), Missed> {
 struct Control([u8; 32]);
 
 fn receive(socket: RawFd, until_ns: u64) -> Result<(Welcome, RawFd), Missed> {
-    let mut data = [0u8; 4];
+    let mut data = [0u8; WELCOME_BYTES];
     let mut control = Control([0; 32]);
     let mut piece = libc::iovec {
         iov_base: data.as_mut_ptr().cast(),
