@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -612,12 +613,34 @@ static void uncollected(void)
 	SHOW(syscall(SYS_io_destroy, context));
 }
 
+/* The thread has descriptors of its own: a number names another file for it. */
+static void unshared(void)
+{
+	int fd = open_direct("unshared"), wrong = 0;
+	char *memory = pages(PAGES);
+	aio_context_t context = used_context(fd, memory);
+	struct io_event ended[PAGES];
+	struct iocb blocks[PAGES];
+
+	SHOW(unshare(CLONE_FILES) + close(fd));
+	SHOW(open_direct("own") == fd);
+	/* The kernel writes at once what makes a file grow. */
+	SHOW(pwrite(fd, memory, PAGES * PAGE, 0));
+	memset(memory, 'u', PAGES * PAGE);
+	for (int i = 0; i < PAGES; i++) {
+		struct iocb *block = &blocks[i];
+		*block = block_of(fd, IOCB_CMD_PWRITE, memory + i * PAGE, (long long)i * PAGE);
+		wrong += submit(context, 1, &block) != 1;
+	}
+	SHOW(events(context, PAGES, PAGES, ended) + wrong);
+}
+
 static const struct pattern patterns[] = {
 	{ "several", several }, { "closed", closed }, { "destroyed", destroyed },
 	{ "mistaken", mistaken }, { "many", many }, { "refused", refused }, { "vectored", vectored },
 	{ "crowded", crowded }, { "forked", forked }, { "parted", parted },
 	{ "waited", waited }, { "locked", locked }, { "uncollected", uncollected },
-	{ "lasting", lasting }, { "cancelled", cancelled },
+	{ "lasting", lasting }, { "cancelled", cancelled }, { "unshared", unshared },
 };
 
 int main(int count, char **arguments)

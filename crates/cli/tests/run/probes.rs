@@ -138,6 +138,7 @@ mod linux_aio {
         parted 64
         uncollected 96
         cancelled 150
+        unshared 1
     }
 
     /// The kernel refuses what has waited: the program learns of it as of a request

@@ -92,6 +92,7 @@ reals! {
     fn __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int;
     fn creat64(path: *const c_char, mode: mode_t) -> c_int;
     fn close(fd: c_int) -> c_int;
+    fn unshare(flags: c_int) -> c_int;
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     fn closefrom(first: c_int) -> ();
     fn fclose(stream: *mut c_void) -> c_int;

@@ -10,7 +10,7 @@ use iolane_protocol::sys::raw::syscall6;
 
 use super::control::retire_before;
 use super::lock;
-use super::process::{confines, goes_past_hooks};
+use super::process::{confines, goes_past_hooks, part, parts};
 use crate::ahead;
 use crate::asynchronous;
 use crate::client;
@@ -298,6 +298,9 @@ pub unsafe extern "C-unwind" fn syscall(
                 let do_it = || real::syscall(number, a, b, c, d, e, f);
                 if confines(number, a) {
                     return client::retreat_after(do_it, |&result| result >= 0);
+                }
+                if parts(number, a, c) {
+                    return part(do_it, |&result| result == 0);
                 }
                 return do_it();
             }

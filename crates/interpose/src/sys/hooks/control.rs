@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use libc::mode_t;
 
+use super::process;
 use crate::ahead;
 use crate::asynchronous;
 use crate::client;
@@ -236,9 +237,13 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    retire_closed(first, last, flags.cast_unsigned());
     // SAFETY: the caller's promise.
-    unsafe { real::close_range(first, last, flags) }
+    let do_it = || unsafe { real::close_range(first, last, flags) };
+    retire_closed(first, last, flags.cast_unsigned());
+    if flags.cast_unsigned() & libc::CLOSE_RANGE_UNSHARE == 0 {
+        return do_it();
+    }
+    process::part(do_it, |&result| result == 0)
 }
 
 /// closefrom(3)

@@ -8,6 +8,7 @@ use std::mem::offset_of;
 use libc::{cmsghdr, mmsghdr, msghdr, pid_t, ssize_t};
 
 use crate::ahead;
+use crate::asynchronous;
 use crate::client;
 use crate::sys::{memory, real};
 
@@ -183,6 +184,36 @@ const SECCOMP_SET_MODES: [usize; 2] = [0, 1];
 pub(super) fn confines(number: libc::c_long, first: usize) -> bool {
     number == libc::SYS_seccomp && SECCOMP_SET_MODES.contains(&first)
         || number == libc::SYS_prctl && first == libc::PR_SET_SECCOMP as usize
+}
+
+/// The calling thread is about to have descriptors of its own: a number may then name one file for it, and another one
+/// for the library's threads. What was taken over goes first; after it nothing is, and nothing is scheduled.
+pub(super) fn part<T>(do_it: impl FnOnce() -> T, is_done: impl FnOnce(&T) -> bool) -> T {
+    if !client::is_guest() {
+        ahead::give_up();
+        asynchronous::flush_closed(|_| true);
+    }
+    client::retreat_after(do_it, is_done)
+}
+
+/// unshare(2)
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn unshare(flags: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let do_it = || unsafe { real::unshare(flags) };
+    if flags & libc::CLONE_FILES == 0 {
+        return do_it();
+    }
+    part(do_it, |&result| result == 0)
+}
+
+/// Whether a system call by number does so.
+pub(super) fn parts(number: libc::c_long, first: usize, third: usize) -> bool {
+    number == libc::SYS_unshare && first as c_int & libc::CLONE_FILES != 0
+        || number == libc::SYS_close_range && third as c_uint & libc::CLOSE_RANGE_UNSHARE != 0
 }
 
 /// prctl(2)
