@@ -104,7 +104,7 @@ impl Rules {
     pub fn read(bytes: &[u8]) -> Result<Rules, RulesError> {
         let text = std::str::from_utf8(bytes).map_err(|error| RulesError {
             line: line_at(bytes, error.valid_up_to()),
-            message: "this is no UTF-8".to_owned(),
+            message: "this is not UTF-8".to_owned(),
         })?;
         Rules::parse(text)
     }
@@ -364,7 +364,7 @@ mod tests {
         assert!(error("\nio_uring = 'no'\n").starts_with("line 2: io_uring is 'no'"));
         assert!(error("objective = 'fast'\n").starts_with("line 1: 'fast' is not an objective"));
         let latin = Rules::read(b"# first\n[[rule]] # \xfc\n").unwrap_err();
-        assert_eq!(latin.to_string(), "line 2: this is no UTF-8");
+        assert_eq!(latin.to_string(), "line 2: this is not UTF-8");
         let many = format!("{rule}level = 'normal'\n").repeat(RULES_MAX + 1);
         assert!(error(&many).contains("64 rules"));
     }
