@@ -328,7 +328,7 @@ impl Learned {
     /// Whether writes and syncs have to wait for a flush.
     fn awaits_flush(&self) -> bool {
         let quota = self.quota();
-        quota.is_some_and(|quota| self.unflushed.is_full(1 << quota))
+        quota.is_some_and(|quota| self.unflushed.is_full(1 << quota, self.now_ns))
     }
 
     fn held_by_pace(&self) -> Held {
@@ -348,7 +348,6 @@ impl Learned {
 
     pub(super) fn advance(&mut self, now_ns: u64, flight: &Flight) {
         let now_ns = self.latest(now_ns, flight.transfers);
-        self.unflushed.advance(now_ns);
         if let Some(pace) = &mut self.pace {
             pace.fill(now_ns);
         }

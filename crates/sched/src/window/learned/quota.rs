@@ -6,9 +6,10 @@
 
 use super::PAUSE_NS_MAX;
 
-/// What waits for a flush waits no longer than [`PAUSE_NS_MAX`], nor than so many times what
-/// usually passes from one flush to the next: whoever flushes may wait for what is held, as a
-/// transaction does for a page that is being written.
+/// What waits for a flush waits until [`PAUSE_NS_MAX`] after the last one at most, and until so
+/// many times what usually passes from one flush to the next: whoever flushes may wait for what
+/// is held, as a transaction does for a page that is being written. Nothing is held from then
+/// on until there is a flush: the next page may be the one that it waits for.
 const HELD_INTERVALS: f64 = 8.0;
 /// Weight of one in what is usual, and at most how many times that it counts as: what was held
 /// may have made it so long.
@@ -19,8 +20,7 @@ const INTERVAL_MAX: f64 = 2.0;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unflushed {
     writes: u32,
-    /// When the last such flush went, or what was held has been let go.
-    since_ns: u64,
+    /// When the last such flush went.
     flushed_ns: Option<u64>,
     /// What usually passes from one to the next.
     interval_ns: Option<f64>,
@@ -39,7 +39,6 @@ impl Unflushed {
     /// Notes a flush that goes to the device.
     pub(super) fn flushes(&mut self, now_ns: u64) {
         self.writes = 0;
-        self.since_ns = now_ns;
         if let Some(flushed_ns) = self.flushed_ns.replace(now_ns) {
             let passed_ns = now_ns.saturating_sub(flushed_ns).min(PAUSE_NS_MAX) as f64;
             let usual_ns = self.interval_ns.get_or_insert(passed_ns);
@@ -49,14 +48,6 @@ impl Unflushed {
         self.flushes = true;
     }
 
-    /// Lets time pass.
-    pub(super) fn advance(&mut self, now_ns: u64) {
-        if now_ns >= self.until_ns() {
-            self.writes = 0;
-            self.since_ns = now_ns;
-        }
-    }
-
     /// Whether another flush may come soon.
     pub(super) fn is_awaited(&self, now_ns: u64) -> bool {
         self.flushed_ns
@@ -64,15 +55,15 @@ impl Unflushed {
     }
 
     /// Whether a further write has to wait.
-    pub(super) fn is_full(&self, quota: u32) -> bool {
-        self.writes >= quota
+    pub(super) fn is_full(&self, quota: u32, now_ns: u64) -> bool {
+        self.writes >= quota && now_ns < self.until_ns()
     }
 
-    /// When it need not wait any longer.
+    /// From when on nothing waits, if no flush comes.
     pub(super) fn until_ns(&self) -> u64 {
         let usual_ns = self.interval_ns.map(|usual_ns| usual_ns * HELD_INTERVALS);
         let held_ns = usual_ns.map_or(PAUSE_NS_MAX, |ns| PAUSE_NS_MAX.min(ns as u64 + 1));
-        self.since_ns + held_ns
+        self.flushed_ns.unwrap_or(0) + held_ns
     }
 
     /// Whether there are both flushes and writes; asks anew from now on.
@@ -92,14 +83,12 @@ mod tests {
         let mut unflushed = Unflushed::default();
         unflushed.flushes(5);
         (0..2).for_each(|_| unflushed.wrote());
-        assert!(unflushed.is_full(2) && !unflushed.is_full(3));
-        unflushed.advance(unflushed.until_ns() - 1);
-        assert!(unflushed.is_full(2));
-        let mut flushed = unflushed;
-        flushed.flushes(6);
-        assert!(!flushed.is_full(1));
-        unflushed.advance(unflushed.until_ns());
-        assert!(!unflushed.is_full(1));
+        assert!(unflushed.is_full(2, 6) && !unflushed.is_full(3, 6));
+        let until_ns = unflushed.until_ns();
+        assert_eq!(until_ns, 5 + PAUSE_NS_MAX);
+        assert!(unflushed.is_full(2, until_ns - 1) && !unflushed.is_full(2, until_ns));
+        unflushed.flushes(6);
+        assert!(!unflushed.is_full(1, 6));
     }
 
     #[test]
@@ -108,9 +97,19 @@ mod tests {
         (0..100).for_each(|flush| unflushed.flushes(flush * 5_000_000));
         unflushed.wrote();
         let last_ns = 99 * 5_000_000;
-        unflushed.advance(last_ns + 39_000_000);
-        assert!(unflushed.is_full(1));
-        unflushed.advance(last_ns + 41_000_000);
-        assert!(!unflushed.is_full(1));
+        assert!(unflushed.is_full(1, last_ns + 39_000_000));
+        assert!(!unflushed.is_full(1, last_ns + 41_000_000));
+    }
+
+    #[test]
+    fn what_has_waited_in_vain_lets_all_go_until_the_next_flush() {
+        let mut unflushed = Unflushed::default();
+        (0..100).for_each(|flush| unflushed.flushes(flush * 5_000_000));
+        (0..1000).for_each(|_| unflushed.wrote());
+        let until_ns = unflushed.until_ns();
+        (0..50).for_each(|after| assert!(!unflushed.is_full(1, until_ns + after * 5_000_000)));
+        unflushed.flushes(until_ns + 300_000_000);
+        unflushed.wrote();
+        assert!(unflushed.is_full(1, until_ns + 300_000_000));
     }
 }
