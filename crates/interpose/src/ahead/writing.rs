@@ -33,11 +33,13 @@ pub enum Extent {
 }
 
 impl Extent {
+    /// A length of 0 is one that is not known: of a write that must not wait, and of pieces that
+    /// could not be looked at.
     pub fn of(file: u32, offset: Option<u64>, length: u64) -> Extent {
-        let Some(offset) = offset else {
+        let (Some(offset), 1..) = (offset, length) else {
             return Extent::File(file);
         };
-        let last = offset.saturating_add(length.max(1) - 1) >> GRANULE_SHIFT;
+        let last = offset.saturating_add(length - 1) >> GRANULE_SHIFT;
         let first = offset >> GRANULE_SHIFT;
         if last - first < GRANULES_MAX {
             Extent::Range(file, first, last)
@@ -122,6 +124,11 @@ mod tests {
         }
         assert_eq!(whole, Extent::File(77));
         assert_eq!(Extent::of(77, None, 5), whole);
+        assert_eq!(
+            Extent::of(77, Some(5), 0),
+            whole,
+            "it is not known how long"
+        );
         write.begin();
         longer.begin();
         assert!(at(16) && at(17) && at(24));
