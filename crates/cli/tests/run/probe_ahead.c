@@ -7,6 +7,7 @@
  *   probe_ahead WAY DIRECTORY
  */
 #define _GNU_SOURCE
+#include <aio.h>
 #include <linux/aio_abi.h>
 #include <sched.h>
 #include <spawn.h>
@@ -222,6 +223,27 @@ static ssize_t by_aio(int fd, void *page, size_t size, off_t offset)
 	check(syscall(SYS_io_submit, context, 1, list) == 1, "io_submit");
 	check(syscall(SYS_io_getevents, context, 1, 1, &event, NULL) == 1, "io_getevents");
 	return (ssize_t)event.res;
+}
+
+/* A thread of the C library does it. */
+static ssize_t by_posix_aio(int fd, void *page, size_t size, off_t offset)
+{
+	struct aiocb block = { .aio_fildes = fd, .aio_buf = page, .aio_nbytes = size, .aio_offset = offset };
+
+	check(!aio_write(&block), "aio_write");
+	while (aio_error(&block) == EINPROGRESS)
+		nap(1);
+	return aio_return(&block);
+}
+
+static ssize_t by_list_of_posix_aio(int fd, void *page, size_t size, off_t offset)
+{
+	struct aiocb block = { .aio_fildes = fd, .aio_buf = page, .aio_nbytes = size, .aio_offset = offset,
+			       .aio_lio_opcode = LIO_WRITE };
+	struct aiocb *list[1] = { &block };
+
+	check(!lio_listio(LIO_WAIT, list, 1, NULL), "lio_listio");
+	return aio_return(&block);
 }
 
 /* From memory that is not there, or ends in the middle of a branch page. */
@@ -498,6 +520,10 @@ int main(int argc, char **argv)
 		change_by(fd, from, by_number);
 	else if (!strcmp(way, "aio"))
 		change_by(fd, from, by_aio);
+	else if (!strcmp(way, "posix_aio"))
+		change_by(fd, from, by_posix_aio);
+	else if (!strcmp(way, "list_of_posix_aio"))
+		change_by(fd, from, by_list_of_posix_aio);
 	else if (!strcmp(way, "aio_from_nowhere"))
 		change_by(fd, from, by_aio_from_nowhere);
 	else if (!strcmp(way, "into_nowhere"))

@@ -85,6 +85,8 @@ reals! {
     fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
+    fn aio_write64(block: *mut c_void) -> c_int;
+    fn lio_listio64(mode: c_int, blocks: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
     fn sync_file_range(fd: c_int, offset: off_t, length: off_t, flags: c_uint) -> c_int;
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fn __open64_2(path: *const c_char, flags: c_int) -> c_int;

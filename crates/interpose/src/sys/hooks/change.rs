@@ -41,6 +41,31 @@ changes! {
     splice => (to) splice(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: c_uint) -> ssize_t;
 }
 
+macro_rules! writing_unseen {
+    ($($name:ident => $real:ident($($argument:ident: $type:ty),*);)*) => {
+        $(
+            /// See the manual page of that name: a thread of the C library writes, and nobody sees when.
+            ///
+            /// # Safety
+            /// As there.
+            #[unsafe(no_mangle)]
+            #[allow(clippy::missing_safety_doc)]
+            pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
+                ahead::give_up();
+                // SAFETY: the caller's promise.
+                unsafe { real::$real($($argument),*) }
+            }
+        )*
+    };
+}
+
+writing_unseen! {
+    aio_write => aio_write64(block: *mut c_void);
+    aio_write64 => aio_write64(block: *mut c_void);
+    lio_listio => lio_listio64(mode: c_int, blocks: *const *mut c_void, count: c_int, event: *mut c_void);
+    lio_listio64 => lio_listio64(mode: c_int, blocks: *const *mut c_void, count: c_int, event: *mut c_void);
+}
+
 macro_rules! truncating {
     ($($name:ident)*) => {
         $(
