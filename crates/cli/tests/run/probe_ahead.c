@@ -9,10 +9,13 @@
 #define _GNU_SOURCE
 #include <aio.h>
 #include <linux/aio_abi.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -418,6 +421,23 @@ static void punched(int fd, int from)
 		check(!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset_of(place), PAGE), "fallocate");
 }
 
+/* As before there was fallocate(2); `struct space_resv` and the command are of the kernel alone. */
+static void zeroed(int fd, int from)
+{
+	struct {
+		int16_t type, whence;
+		int64_t start, length;
+		uint32_t more[6];
+	} space = { .length = PAGE };
+
+	for (int place = from; place < from + CHANGED; place++) {
+		space.start = offset_of(place);
+		/* Not all file systems do that. */
+		if (ioctl(fd, _IOW('X', 57, space), &space))
+			check(!fallocate(fd, FALLOC_FL_ZERO_RANGE, space.start, PAGE), "fallocate");
+	}
+}
+
 /* What readers and writers agree on: a page has a lock and a version. */
 static pthread_mutex_t locks[LEAVES];
 static int versions[LEAVES];
@@ -542,6 +562,8 @@ int main(int argc, char **argv)
 		cut(fd);
 	else if (!strcmp(way, "punched"))
 		punched(fd, from);
+	else if (!strcmp(way, "zeroed"))
+		zeroed(fd, from);
 	else if (!strcmp(way, "other_process"))
 		spawn("other-writes", from);
 	else if (!strcmp(way, "truncated_by_other"))

@@ -165,20 +165,30 @@ fn look(
 /// or somewhere. What was read ahead of it is thrown out. The extent is to be ended when the
 /// call has.
 pub fn begin_change(descriptor: i32, offset: Option<u64>, length: u64) -> Option<Extent> {
-    if !client::is_on() {
-        return None;
-    }
-    let extent = match client::of_request() {
-        None => Extent::All,
-        Some(client) => match descriptor::behind(client.memory, descriptor) {
-            Behind::Unknown => Extent::All,
-            Behind::NoDisk => return None,
-            Behind::File(known) => Extent::of(known.file, offset, length),
-        },
-    };
+    let extent = extent_of(descriptor, offset, length)?;
     extent.begin();
     throw_out(extent);
     Some(extent)
+}
+
+/// The same for a call that may change other files, too, if there is a file behind the descriptor.
+pub fn begin_change_around(descriptor: i32) -> Option<Extent> {
+    extent_of(descriptor, None, 0).and_then(|_| begin_change_of_any())
+}
+
+/// `None`: nothing there is read ahead.
+fn extent_of(descriptor: i32, offset: Option<u64>, length: u64) -> Option<Extent> {
+    if !client::is_on() {
+        return None;
+    }
+    let Some(client) = client::of_request() else {
+        return Some(Extent::All);
+    };
+    match descriptor::behind(client.memory, descriptor) {
+        Behind::Unknown => Some(Extent::All),
+        Behind::NoDisk => None,
+        Behind::File(known) => Some(Extent::of(known.file, offset, length)),
+    }
 }
 
 /// The same for a call that names no descriptor.

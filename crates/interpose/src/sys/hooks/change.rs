@@ -1,7 +1,7 @@
 //! What else changes a file, or lets others change it: pages of it that were read ahead are
 //! thrown out.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 use iolane_protocol::sys::raw::syscall6;
 use libc::{off_t, size_t, ssize_t};
@@ -88,6 +88,22 @@ macro_rules! truncating {
 }
 
 truncating! { truncate truncate64 }
+
+/// ioctl(2): file systems zero, punch, clone and exchange ranges by it, some of them in two files.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ioctl(fd: c_int, command: c_ulong, argument: usize) -> c_int {
+    let change = ahead::begin_change_around(fd);
+    // SAFETY: the caller's promise. The argument, if there is one, is in the register in which a
+    // named one is.
+    let result = unsafe { real::ioctl(fd, command, argument) };
+    if let Some(change) = change {
+        change.end();
+    }
+    result
+}
 
 macro_rules! mapping {
     ($($name:ident)*) => {

@@ -239,7 +239,7 @@ pub unsafe extern "C-unwind" fn prctl(
 
 /// Whether a system call by number could change a file unseen, or hand it to somebody.
 pub(super) fn goes_past_hooks(number: libc::c_long) -> bool {
-    const SHARED: [libc::c_long; 22] = [
+    const SHARED: [libc::c_long; 23] = [
         libc::SYS_write,
         libc::SYS_writev,
         libc::SYS_pwrite64,
@@ -249,6 +249,7 @@ pub(super) fn goes_past_hooks(number: libc::c_long) -> bool {
         libc::SYS_truncate,
         libc::SYS_fallocate,
         libc::SYS_copy_file_range,
+        libc::SYS_ioctl,
         libc::SYS_sendfile,
         libc::SYS_splice,
         libc::SYS_mmap,
