@@ -51,7 +51,8 @@ macro_rules! ways {
 
 ways! {
     pwrite pwritev no_wait write number aio posix_aio list_of_posix_aio aio_from_nowhere into_nowhere stdio other_descriptor duplicate mapped copied
-    truncated punched zeroed other_process truncated_by_other forked cloned sent reopened unlinked
+    truncated punched zeroed other_process truncated_by_other inherited inherited_otherwise inherited_by_system inherited_by_popen
+    inherited_by_vfork forked cloned sent reopened unlinked
 }
 
 /// Passes over the file beside two threads that write, each leaf as it was written last.

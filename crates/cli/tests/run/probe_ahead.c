@@ -326,6 +326,47 @@ static ssize_t by_copy(int fd, void *page, size_t size, off_t offset)
 	return copied;
 }
 
+/* Ways of beginning a program that inherits the file, some of them one that is otherwise closed. */
+static void inherited(const char *how, int fd, int from)
+{
+	char place[16], number[16], text[3 * sizeof(path)];
+	char *const words[] = { self, "other-inherits", number, place, NULL };
+	int status, has_other = !strcmp(how, "inherited_otherwise");
+	posix_spawn_file_actions_t actions;
+	pid_t child;
+	FILE *pipe;
+
+	snprintf(number, sizeof(number), "%d", has_other ? 77 : fd);
+	snprintf(place, sizeof(place), "%d", from);
+	snprintf(text, sizeof(text), "%s other-inherits %s %s", self, number, place);
+	if (!strcmp(how, "inherited_by_system")) {
+		check(system(text) == 0, "system");
+		return;
+	}
+	if (!strcmp(how, "inherited_by_popen")) {
+		pipe = popen(text, "r");
+		check(pipe && pclose(pipe) == 0, "popen");
+		return;
+	}
+	posix_spawn_file_actions_init(&actions);
+	if (has_other) {
+		check(!fcntl(fd, F_SETFD, FD_CLOEXEC), "fcntl");
+		posix_spawn_file_actions_adddup2(&actions, fd, 77);
+	}
+	if (!strcmp(how, "inherited_by_vfork")) {
+		check(!fcntl(fd, F_SETFD, FD_CLOEXEC), "fcntl");
+		child = vfork();
+		if (child == 0) {
+			fcntl(fd, F_SETFD, 0);
+			execv(self, words);
+			_exit(1);
+		}
+	} else
+		check(!posix_spawn(&child, self, &actions, NULL, words, environ), "posix_spawn");
+	posix_spawn_file_actions_destroy(&actions);
+	check(waitpid(child, &status, 0) == child && status == 0, "the other process");
+}
+
 /* What another process does: this program with another name of a way. */
 static void spawn(const char *way, int from)
 {
@@ -341,7 +382,9 @@ static void spawn(const char *way, int from)
 
 static void other_process(const char *way, int from)
 {
-	if (!strcmp(way, "other-writes"))
+	if (!strcmp(way, "other-inherits"))
+		change_by(atoi(path), from, by_pwrite);
+	else if (!strcmp(way, "other-writes"))
 		change_by(open_pages(), from, by_pwrite);
 	else if (!strcmp(way, "other-truncates"))
 		check(!truncate(path, PAGE) && !truncate(path, (off_t)PAGE * (FIRST_LEAF + LEAVES)), "truncate");
@@ -568,6 +611,8 @@ int main(int argc, char **argv)
 		spawn("other-writes", from);
 	else if (!strcmp(way, "truncated_by_other"))
 		spawn("other-truncates", from);
+	else if (!strncmp(way, "inherited", 9))
+		inherited(way, fd, from);
 	else if (!strcmp(way, "forked"))
 		forked(fd, from);
 	else if (!strcmp(way, "cloned"))

@@ -5,8 +5,9 @@
 //! of it that there is in the whole system ([`watch::is_only_one`]); who opens it after that,
 //! removes, renames or truncates it is seen before the next page is given out
 //! ([`is_undisturbed`]), and then everything that was read ahead is thrown out. A description
-//! that is shared (`dup`, `fork`, a descriptor sent over a socket, `mmap`) cannot be told apart
-//! from one that is not: those calls are caught, and such a file is not held any more.
+//! that is shared (`dup`, `fork`, a descriptor sent over a socket or left to a program that is
+//! executed, `mmap`) cannot be told apart from one that is not: those calls are caught, and such a
+//! file is not held any more.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -54,6 +55,8 @@ static SOLE: [AtomicU64; DESCRIPTORS_MAX / 64] =
     [const { AtomicU64::new(0) }; DESCRIPTORS_MAX / 64];
 /// Something happened after which nothing is read ahead in this process.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
+/// This process has begun programs, and may do so again.
+static HAS_SPAWNED: AtomicBool = AtomicBool::new(false);
 /// The queue of events; -1 before there is one.
 static QUEUE: AtomicI32 = AtomicI32::new(-1);
 /// The library's thread hands descriptors to the kernel.
@@ -301,6 +304,34 @@ pub fn share(descriptor: i32) {
 /// A descriptor was made by opening a file.
 pub fn own(descriptor: i32) {
     set_sole(descriptor, true);
+    // In this order: a program that begins meanwhile has it, or it is found here.
+    if HAS_SPAWNED.load(Ordering::SeqCst) && watch::is_inherited(descriptor) {
+        set_sole(descriptor, false);
+    }
+}
+
+/// A program is about to be executed in a process that has this one's descriptors, but for those
+/// that are closed then.
+pub fn share_inherited() {
+    HAS_SPAWNED.store(true, Ordering::SeqCst);
+    for (at, word) in SOLE.iter().enumerate() {
+        let mut left = word.load(Ordering::SeqCst);
+        while left != 0 {
+            let descriptor = (at * 64) as i32 + left.trailing_zeros() as i32;
+            left &= left - 1;
+            if watch::is_inherited(descriptor) {
+                share(descriptor);
+            }
+        }
+    }
+}
+
+/// A descriptor is not closed any more where a program is executed: perhaps only in a child of
+/// vfork(2), whose mark that is not.
+pub fn bequeath(descriptor: i32) {
+    if HAS_SPAWNED.load(Ordering::SeqCst) {
+        share(descriptor);
+    }
 }
 
 fn set_sole(descriptor: i32, is_sole: bool) {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iolane_protocol::Memory;
 
-pub use custody::{forget, forget_parent, forget_range, give_up, own, share};
+pub use custody::{bequeath, forget, forget_parent, forget_range, give_up, own, share};
 use page::Head;
 pub use reader::run;
 use shelf::Key;
@@ -44,6 +44,13 @@ fn page_bytes() -> usize {
 pub fn may_be_used() -> bool {
     let is_asked_for = |client: Client| client.memory.rules.read_ahead_bytes > 0;
     client::is_on() && !custody::is_over() && client::of_request().is_none_or(is_asked_for)
+}
+
+/// A program is about to begin that may inherit descriptors of this process.
+pub fn spawns() {
+    if may_be_used() {
+        custody::share_inherited();
+    }
 }
 
 /// Whether a range can be a page that is looked at.

@@ -27,6 +27,17 @@ fn missing() -> ! {
     unsafe { libc::abort() }
 }
 
+static VFORK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// `vfork` behind ours: nobody but its caller can call it.
+pub fn vfork() -> *mut c_void {
+    let found = find(&VFORK, c"vfork");
+    if found.is_null() {
+        missing();
+    }
+    found
+}
+
 macro_rules! reals {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(
@@ -66,6 +77,7 @@ macro_rules! reals {
         /// Finds all of them.
         pub fn resolve_all() {
             $(find(&pointers::$name, names::$name);)*
+            find(&VFORK, c"vfork");
         }
     };
 }
@@ -142,6 +154,11 @@ reals! {
     fn execveat(folder: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int) -> c_int;
     fn clone(main: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent_number: *mut c_void, storage: *mut c_void, child_number: *mut c_void) -> c_int;
     fn _Fork() -> pid_t;
+    fn posix_spawn(process: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn posix_spawnp(process: *mut pid_t, name: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn posix_spawn_file_actions_adddup2(actions: *mut c_void, from: c_int, to: c_int) -> c_int;
+    fn system(command: *const c_char) -> c_int;
+    fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void;
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;

@@ -45,6 +45,12 @@ fn duplicate_from(descriptor: i32, least: usize) -> Option<i32> {
     i32::try_from(made).ok().filter(|&made| made >= 0)
 }
 
+/// Whether a program that is executed has it, too.
+pub fn is_inherited(descriptor: i32) -> bool {
+    let flags = fcntl(descriptor, libc::F_GETFD as usize, 0);
+    flags < 0 || flags & libc::FD_CLOEXEC as isize == 0
+}
+
 /// One of ours, known to nobody else.
 pub(super) fn close(descriptor: i32) {
     // SAFETY: takes a number; no memory lies behind these.

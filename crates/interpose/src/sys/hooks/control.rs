@@ -276,6 +276,7 @@ macro_rules! controlling {
                 match command {
                     // O_DIRECT may have come or gone.
                     libc::F_SETFL => descriptor::forget(fd),
+                    libc::F_SETFD if argument as c_int & libc::FD_CLOEXEC == 0 => ahead::bequeath(fd),
                     libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
                         duplicate(fd, result);
                     }

@@ -17,6 +17,7 @@ mod pieces;
 mod process;
 mod read;
 mod scan;
+mod spawn;
 mod sync;
 mod uring;
 mod write;

@@ -29,6 +29,9 @@ pub unsafe extern "C-unwind" fn clone(
 ) -> c_int {
     if flags & libc::CLONE_VM == 0 {
         ahead::give_up();
+    } else if flags & libc::CLONE_FILES == 0 {
+        // As vfork(2).
+        ahead::spawns();
     }
     // SAFETY: the caller's promise.
     unsafe {
