@@ -276,7 +276,7 @@ fn disk_of(stat: &Stat) -> Option<u64> {
 }
 
 /// A hash. Two files of one name delay each other where they overlap, no more.
-fn name_of(stat: &Stat) -> u32 {
+pub fn name_of(stat: &Stat) -> u32 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = (stat.inode ^ stat.device.rotate_left(32)).wrapping_mul(ODD);
     (mixed >> 32) as u32

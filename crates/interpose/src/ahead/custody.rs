@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, O
 use super::order::Space;
 use super::shelf;
 use crate::client;
-use crate::descriptor::DESCRIPTORS_MAX;
+use crate::descriptor::{self, DESCRIPTORS_MAX};
 use crate::sys::{aio, file, watch};
 
 /// Files at a time: those that are scanned.
@@ -155,8 +155,17 @@ pub fn prove(space: Space) -> Option<Custody> {
         return None;
     }
     let stat = file::stat(descriptor).filter(|stat| stat.is_regular)?;
+    if descriptor::name_of(&stat) != held.file.load(Ordering::SeqCst) {
+        // It was closed while it got its slot, and another file has its number: who writes to
+        // that looks for its own name.
+        release(space);
+        return None;
+    }
     held.size.store(stat.size, Ordering::SeqCst);
     held.blocks.store(stat.blocks, Ordering::SeqCst);
+    // Who found it lost may not have come to throw out what there was, and who wrote meanwhile
+    // had nothing to throw out: nobody held it.
+    shelf::sweep(|other| other == space);
     held.state
         .compare_exchange(LOST, HELD, Ordering::SeqCst, Ordering::SeqCst)
         .ok()?;
@@ -353,4 +362,42 @@ fn is_sole(descriptor: i32) -> bool {
     let index = usize::try_from(descriptor).unwrap_or(usize::MAX);
     let word = SOLE.get(index / 64);
     word.is_some_and(|word| word.load(Ordering::SeqCst) & 1 << (index % 64) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn what_was_read_before_a_file_is_held_is_not_given() {
+        let _alone = shelf::tests::alone();
+        assert!(open());
+        let directory = std::env::current_dir().unwrap();
+        let files = [(); 2].map(|()| tempfile::NamedTempFile::new_in(&directory).unwrap());
+        let descriptor = files[0].as_file().as_raw_fd();
+        let names = files
+            .each_ref()
+            .map(|file| descriptor::name_of(&file::stat(file.as_file().as_raw_fd()).unwrap()));
+        own(descriptor);
+        let number = u16::try_from(descriptor).unwrap();
+        let space = take_slot(number, names[0], || 0);
+        if !watch::is_only_one(descriptor) {
+            iolane_testing::skipped("this file system grants no leases");
+            return;
+        }
+        // It was lost, and nobody has thrown out yet what there was.
+        let key = shelf::Key::new(space, 3);
+        let frame = shelf::claim(key, |_, _| false).unwrap();
+        assert!(shelf::settle(frame, true));
+        assert_eq!(prove(space).unwrap().file, names[0]);
+        assert!(!shelf::take(key, |_| false, |_, _| true));
+        // The number is another file's by now.
+        release(space);
+        let space = take_slot(number, names[1], || 0);
+        assert!(prove(space).is_none());
+        assert_eq!(slot_of(number), None);
+        forget(descriptor);
+        set_sole(descriptor, false);
+    }
 }
