@@ -134,12 +134,14 @@ fn stage(context: usize, address: usize) -> Option<Client> {
 /// The same for a thread of the program, without waiting for others to go with it. `may_wait`: the
 /// context has room for it later.
 pub fn submit_now(context: usize, address: usize, may_wait: bool, thread: usize) -> isize {
-    let change = aio::read_block(address).and_then(|block| begin_change(&block));
+    let asked = aio::read_block(address);
+    let change = asked.as_ref().and_then(begin_change);
     let Some((ticket, block)) = ticket_for(address, 0) else {
+        if let Some(block) = asked.filter(|_| change.is_some()) {
+            ends_unseen(&block);
+        }
         let result = aio::submit(context, address);
         if let Some(change) = change {
-            // Nobody sees when it ends.
-            ahead::give_up();
             change.end();
         }
         return result;
@@ -162,7 +164,7 @@ pub fn submit_now(context: usize, address: usize, may_wait: bool, thread: usize)
         pending.state.store(FLYING, Ordering::Release);
         if !ticket.wait(SUBMIT_NS_MAX) {
             if change.is_some() {
-                ahead::give_up();
+                ends_unseen(&block);
             }
             clear(pending);
             return aio::submit(context, address);
@@ -242,6 +244,11 @@ pub fn promote_write(client: Client, buffer: usize, level: u8) {
 fn begin_change(block: &Block) -> Option<Extent> {
     let length = block.writes()?;
     ahead::begin_change(block.descriptor(), Some(block.offset()), length as u64)
+}
+
+/// Nobody will see when a block has written: its file is not read ahead from now on. Others are.
+fn ends_unseen(block: &Block) {
+    ahead::share(block.descriptor());
 }
 
 /// A block that may have written a page was submitted.

@@ -50,7 +50,7 @@ macro_rules! ways {
 }
 
 ways! {
-    pwrite pwritev no_wait write number aio posix_aio list_of_posix_aio aio_from_nowhere into_nowhere stdio other_descriptor duplicate mapped copied
+    pwrite pwritev no_wait write number aio buffered_beside posix_aio list_of_posix_aio aio_from_nowhere into_nowhere stdio other_descriptor duplicate mapped copied
     truncated punched zeroed other_process truncated_by_other inherited inherited_otherwise inherited_by_system inherited_by_popen
     inherited_by_vfork forked cloned sent reopened unlinked
 }

@@ -228,6 +228,17 @@ static ssize_t by_aio(int fd, void *page, size_t size, off_t offset)
 	return (ssize_t)event.res;
 }
 
+/* Through the page cache: nobody sees the end. Of another file: this one is still read ahead. */
+static void write_other_by_aio(void)
+{
+	char other[sizeof(path) + 8];
+	int fd;
+
+	snprintf(other, sizeof(other), "%s.other", path);
+	fd = open(other, O_RDWR | O_CREAT, 0600);
+	check(fd >= 0 && by_aio(fd, buffer, PAGE, 0) == PAGE, "a write to another file");
+}
+
 /* A thread of the C library does it. */
 static ssize_t by_posix_aio(int fd, void *page, size_t size, off_t offset)
 {
@@ -568,6 +579,8 @@ int main(int argc, char **argv)
 		scan_beside_writers(fd, seed ? (uint32_t)strtoul(seed, NULL, 0) | 1 : 1);
 		return 0;
 	}
+	if (!strcmp(way, "buffered_beside"))
+		write_other_by_aio();
 	/* Several times: on a busy machine nothing is read ahead yet at first. */
 	for (int pass = 0; pass < PASSES; pass++)
 		scan(fd, 0, from);
@@ -581,7 +594,7 @@ int main(int argc, char **argv)
 		change_by(fd, from, by_write);
 	else if (!strcmp(way, "number"))
 		change_by(fd, from, by_number);
-	else if (!strcmp(way, "aio"))
+	else if (!strcmp(way, "aio") || !strcmp(way, "buffered_beside"))
 		change_by(fd, from, by_aio);
 	else if (!strcmp(way, "posix_aio"))
 		change_by(fd, from, by_posix_aio);
