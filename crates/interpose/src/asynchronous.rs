@@ -6,8 +6,10 @@
 //! closed, and a context destroyed, only after what is parked for it was submitted. A
 //! request that the kernel refuses then ends with that error, as one that fails does.
 
+mod destroyed;
 mod end;
 
+pub use destroyed::destroy;
 pub use end::{ends, goes_on};
 
 use std::sync::atomic::{
@@ -503,20 +505,6 @@ pub fn flush(concerns: impl Fn(usize, i32) -> bool) {
             leave(index);
             // Another thread may be about to.
             settle(pending);
-        }
-    }
-}
-
-/// Gives the places of a context's requests back, whose completions nobody will see.
-pub fn drop_context(context: usize) {
-    contexts::close(context);
-    gather::drop_context(context);
-    for (index, pending) in PENDING.iter().enumerate() {
-        if pending.context.load(Ordering::Relaxed) == context
-            && pending.state.load(Ordering::Acquire) == FLYING
-        {
-            clear(pending);
-            give_back(index, 0);
         }
     }
 }

@@ -508,6 +508,17 @@ pub fn flush() {
     }
 }
 
+/// A context has another name from now on.
+pub fn rename_context(from: usize, to: usize) {
+    if !is_used() {
+        return;
+    }
+    let contexts = READS.iter().map(|slot| &slot.context);
+    for context in contexts.chain(LARGE.iter().map(|run| &run.context)) {
+        let _ = context.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
 /// A context is gone, and with it what has ended in it.
 pub fn drop_context(context: usize) {
     if !is_used() {

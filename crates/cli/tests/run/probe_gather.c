@@ -349,6 +349,62 @@ static void takers(void)
 	printf("%d of %d pages wrong\n", wrong_pages, PAGES);
 }
 
+enum { CHURNERS = 8, CHURN_ROUNDS = 40, CHURN_READS = 16 };
+
+static int churned_fd;
+static atomic_int churned_wrong;
+
+/* A context for a few reads, destroyed after that: while that lasts, another thread is given the number. */
+static void *churn_main(void *argument)
+{
+	uint32_t seed = (uint32_t)(uintptr_t)argument;
+	struct iocb mine[CHURN_READS], *list[CHURN_READS];
+	struct io_event events[CHURN_READS];
+	char *buffers = aligned((size_t)CHURN_READS * PAGE);
+
+	for (int round = 0; round < CHURN_ROUNDS; round++) {
+		struct timespec most = { 5, 0 };
+		aio_context_t context = new_context();
+		int right = 0;
+		long got;
+
+		memset(mine, 0, sizeof(mine));
+		for (int at = 0; at < CHURN_READS; at++) {
+			seed = seed * 1103515245 + 12345;
+			mine[at].aio_data = (seed >> 16) % PAGES;
+			mine[at].aio_fildes = (uint32_t)churned_fd;
+			mine[at].aio_lio_opcode = IOCB_CMD_PREAD;
+			mine[at].aio_buf = (uintptr_t)(buffers + (size_t)at * PAGE);
+			mine[at].aio_nbytes = PAGE;
+			mine[at].aio_offset = (long long)mine[at].aio_data * PAGE;
+			list[at] = &mine[at];
+		}
+		check(syscall(SYS_io_submit, context, CHURN_READS, list) == CHURN_READS, "io_submit");
+		got = syscall(SYS_io_getevents, context, CHURN_READS, CHURN_READS, events, &most);
+		for (long at = 0; at < got; at++) {
+			struct iocb *block = (struct iocb *)(uintptr_t)events[at].obj;
+
+			right += block >= mine && block < mine + CHURN_READS && events[at].res == PAGE &&
+				 is_page((char *)(uintptr_t)block->aio_buf, (uint32_t)block->aio_data);
+		}
+		churned_wrong += CHURN_READS - right;
+		check(!syscall(SYS_io_destroy, context), "io_destroy");
+	}
+	return NULL;
+}
+
+static void churned(void)
+{
+	pthread_t threads[CHURNERS];
+
+	churned_fd = made_file();
+	for (uintptr_t at = 0; at < CHURNERS; at++)
+		check(!pthread_create(&threads[at], NULL, churn_main, (void *)(at * 7919 + 1)), "pthread_create");
+	for (int at = 0; at < CHURNERS; at++)
+		pthread_join(threads[at], NULL);
+	printf("%d reads wrong\n", churned_wrong);
+}
+
 /* As InnoDB reads extents ahead, over and over. For scripts: what is measured is no test. */
 static void rate(void)
 {
@@ -377,7 +433,7 @@ static void rate(void)
 static const struct pattern patterns[] = {
 	{ "extents", extents }, { "ends", ends }, { "wrong", wrong }, { "shut", shut },
 	{ "renumbered", renumbered },
-	{ "destroyed", destroyed }, { "told", told }, { "takers", takers }, { "rate", rate },
+	{ "destroyed", destroyed }, { "churned", churned }, { "told", told }, { "takers", takers }, { "rate", rate },
 };
 
 int main(int count, char **arguments)

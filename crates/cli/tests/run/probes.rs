@@ -263,6 +263,7 @@ mod gathered {
         shut 513
         renumbered 1100
         destroyed 513
+        churned 1000
         told 512
         takers 513
     }

@@ -209,13 +209,10 @@ unsafe fn end_of(timeout: usize) -> Option<u64> {
 /// # Safety
 /// As there.
 unsafe fn destroy(context: usize) -> isize {
-    asynchronous::flush(|of, _| of == context);
     // SAFETY: the caller's promise.
-    let result = unsafe { syscall6(libc::SYS_io_destroy, [context, 0, 0, 0, 0, 0]) };
-    if result == 0 {
-        asynchronous::drop_context(context);
-    }
-    result
+    asynchronous::destroy(context, || unsafe {
+        syscall6(libc::SYS_io_destroy, [context, 0, 0, 0, 0, 0])
+    })
 }
 
 /// libaio's.
