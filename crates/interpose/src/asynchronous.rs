@@ -139,39 +139,35 @@ pub fn submit_now(context: usize, address: usize, may_wait: bool, thread: usize)
     let asked = aio::read_block(address);
     let change = asked.as_ref().and_then(begin_change);
     let Some((ticket, block)) = ticket_for(address, 0) else {
-        if let Some(block) = asked.filter(|_| change.is_some()) {
-            ends_unseen(&block);
-        }
-        let result = aio::submit(context, address);
-        if let Some(change) = change {
-            change.end();
-        }
-        return result;
+        return match asked {
+            Some(block) => submit_unseen(context, address, &block, change),
+            None => aio::submit(context, address),
+        };
     };
     ticket.count(if rings::is_context(context) {
         Call::IoUringSubmit
     } else {
         Call::IoSubmit
     });
+    let has_to_wait = !ticket.has_started();
+    let parks =
+        has_to_wait && may_wait && may_park(address, &block) && !is_done_at_once(context, &block);
+    if has_to_wait && !parks {
+        ticket.post();
+        if !ticket.wait(SUBMIT_NS_MAX) {
+            // Nothing is noted of it yet: the cell, and what is noted with it, may be another
+            // request's by now.
+            return submit_unseen(context, address, &block, change);
+        }
+    }
     let pending = &PENDING[ticket.index()];
     note(pending, context, address, &block, change);
     pending.thread.store(thread, Ordering::Relaxed);
-    if ticket.has_started() {
-        pending.state.store(FLYING, Ordering::Release);
-    } else if may_wait && may_park(address, &block) && !is_done_at_once(context, &block) {
+    if parks {
         park(pending, &block, &ticket);
         return 1;
-    } else {
-        ticket.post();
-        pending.state.store(FLYING, Ordering::Release);
-        if !ticket.wait(SUBMIT_NS_MAX) {
-            if change.is_some() {
-                ends_unseen(&block);
-            }
-            clear(pending);
-            return aio::submit(context, address);
-        }
     }
+    pending.state.store(FLYING, Ordering::Release);
     let result = aio::submit(context, address);
     if result != 1 {
         clear(pending);
@@ -248,9 +244,17 @@ fn begin_change(block: &Block) -> Option<Extent> {
     ahead::begin_change(block.descriptor(), Some(block.offset()), length as u64)
 }
 
-/// Nobody will see when a block has written: its file is not read ahead from now on. Others are.
-fn ends_unseen(block: &Block) {
-    ahead::share(block.descriptor());
+/// Submits a block whose end nobody will see. If it writes, its file is not read ahead from now on;
+/// others are.
+fn submit_unseen(context: usize, address: usize, block: &Block, change: Option<Extent>) -> isize {
+    if change.is_some() {
+        ahead::share(block.descriptor());
+    }
+    let result = aio::submit(context, address);
+    if let Some(change) = change {
+        change.end();
+    }
+    result
 }
 
 /// A block that may have written a page was submitted.
