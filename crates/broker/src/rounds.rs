@@ -322,7 +322,10 @@ impl Rounds {
         {
             self.disks[disk].promote(id, level);
             self.waiting.forget(cell, &asked);
-            *self.standings.of(cell) = Standing::Queued(id, Asked { level, ..asked });
+            let asked = Asked { level, ..asked };
+            // It may still be one that a query reads after that.
+            self.waiting.note(cell, &asked);
+            *self.standings.of(cell) = Standing::Queued(id, asked);
         }
     }
 

@@ -189,3 +189,24 @@ fn a_prefetch_of_a_page_that_a_query_reads_goes_first() {
     // Its end lies in the next page.
     assert!((1..=2).contains(&promoted(&report, "foreground")));
 }
+
+/// The same after a scan has waited for it.
+#[test]
+fn a_prefetch_that_a_scan_waits_for_rises_once_more() {
+    /// More than the window lets go of its level.
+    const WANTED: usize = 200;
+    let Some(process) = process() else {
+        return iolane_testing::skipped("no block device is known here");
+    };
+    let last = process.last();
+    for index in last - WANTED..=last {
+        if process.cell(index).want(PREFETCH) {
+            process.post(index);
+        }
+    }
+    std::thread::sleep(SETTLED);
+    let last = process.last();
+    process.start(REQUESTS + 1, FOREGROUND, place(last));
+    wait_until(|| !process.waits(last));
+    assert_eq!(promoted(&process.finish(), "foreground"), 1);
+}
