@@ -240,18 +240,24 @@ fn await_full(frame: usize, key: Key, withdraw: impl Fn(usize) -> bool) -> bool 
                     return true;
                 }
             }
-            CLAIMED if now & AWAITED != 0 => {
-                WAITING.fetch_add(1, Ordering::SeqCst);
-                futex::wait(word, now, LOOK_NS);
-                WAITING.fetch_sub(1, Ordering::SeqCst);
-            }
             CLAIMED => {
+                let marked = now | AWAITED;
+                let is_marked = now == marked
+                    || word
+                        .compare_exchange(now, marked, Ordering::SeqCst, Ordering::SeqCst)
+                        .is_ok();
+                if !is_marked {
+                    continue;
+                }
+                // Each time: between claiming and asking there is nothing to take back yet, and
+                // after that it may wait for leave, behind all that is more urgent.
                 if withdraw(frame) {
                     settle(frame, false);
                     return false;
                 }
-                let marked = now | AWAITED;
-                let _ = word.compare_exchange(now, marked, Ordering::SeqCst, Ordering::SeqCst);
+                WAITING.fetch_add(1, Ordering::SeqCst);
+                futex::wait(word, marked, LOOK_NS);
+                WAITING.fetch_sub(1, Ordering::SeqCst);
             }
             _ => return false,
         }
@@ -261,7 +267,8 @@ fn await_full(frame: usize, key: Key, withdraw: impl Fn(usize) -> bool) -> bool 
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+    use std::time::Duration;
 
     /// There is one shelf in a process.
     pub fn alone() -> MutexGuard<'static, ()> {
@@ -342,6 +349,15 @@ pub mod tests {
         assert!(waits.join().unwrap());
         claim(key, |_, _| false).unwrap();
         assert!(!take(key, |_| true, |_, _| true));
+        assert!(claim(key, |_, _| false).is_some());
+        // It is asked for only while somebody waits for it already.
+        let (tell, told) = mpsc::channel();
+        let tries = AtomicU32::new(0);
+        std::thread::spawn(move || {
+            let withdraw = |_| tries.fetch_add(1, Ordering::SeqCst) > 0;
+            tell.send(take(key, withdraw, |_, _| true)).unwrap();
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(10)), Ok(false));
         assert!(claim(key, |_, _| false).is_some());
     }
 
