@@ -99,17 +99,27 @@ pub fn behind(memory: &Memory, descriptor: i32) -> Behind {
             None => return Behind::Unknown,
         }
     }
-    if what & SCHEDULED == 0 {
-        return Behind::NoDisk;
+    entry.known(what).map_or(Behind::NoDisk, Behind::File)
+}
+
+/// The file behind a descriptor, if it is known already. For who cannot tell whether it is still
+/// open: what was looked up while it is closed would stand for the next file with the number.
+pub fn seen(descriptor: i32) -> Option<Known> {
+    let entry = entry(descriptor)?;
+    entry.known(entry.what.load(Ordering::Acquire))
+}
+
+impl Entry {
+    fn known(&self, what: u64) -> Option<Known> {
+        (what & SCHEDULED != 0).then(|| Known {
+            rules: self.rules.load(Ordering::Relaxed),
+            direct: what & DIRECT != 0,
+            durable: what & DURABLE != 0,
+            ahead: what & AHEAD != 0,
+            device: (what >> DEVICE_SHIFT) as u8,
+            file: (what >> FILE_SHIFT) as u32,
+        })
     }
-    Behind::File(Known {
-        rules: entry.rules.load(Ordering::Relaxed),
-        direct: what & DIRECT != 0,
-        durable: what & DURABLE != 0,
-        ahead: what & AHEAD != 0,
-        device: (what >> DEVICE_SHIFT) as u8,
-        file: (what >> FILE_SHIFT) as u32,
-    })
 }
 
 /// Notes a read. How much was read in order up to where it begins: 0 if the one before has ended
@@ -314,6 +324,25 @@ fn answer(memory: &Memory, entry: &DeviceEntry) -> Option<DeviceState> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_has_looked_up_is_not_seen() {
+        let file = tempfile::tempfile().unwrap();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+        let entry = entry(descriptor).unwrap();
+        assert_eq!(seen(descriptor), None);
+        let device = 3 << DEVICE_SHIFT | 9 << FILE_SHIFT;
+        entry.what.store(VALID | device, Ordering::Release);
+        assert_eq!(seen(descriptor), None, "on no disk");
+        entry
+            .what
+            .store(VALID | SCHEDULED | DIRECT | device, Ordering::Release);
+        let known = seen(descriptor).unwrap();
+        assert_eq!((known.device, known.file, known.direct), (3, 9, true));
+        forget(descriptor);
+        assert_eq!(seen(descriptor), None);
+        assert_eq!(seen(-1), None);
+    }
 
     #[test]
     fn reads_in_order_are_counted_from_where_they_began() {

@@ -12,7 +12,7 @@ use super::shelf::{self, Key};
 use super::{mailbox, page_bytes, writing};
 use crate::asynchronous;
 use crate::client::Client;
-use crate::descriptor::{self, Behind};
+use crate::descriptor;
 use crate::sys::aio::Block;
 use crate::sys::pages;
 use crate::sys::reading::{self, Context};
@@ -129,10 +129,8 @@ impl Reader {
         let space = match custody::slot_of(descriptor) {
             Some(space) => space,
             None => {
-                let behind = descriptor::behind(self.memory, i32::from(descriptor));
-                let Behind::File(known) = behind else {
-                    return None;
-                };
+                // It was read by the program, which may have closed it since.
+                let known = descriptor::seen(i32::from(descriptor))?;
                 let victim = self.victim;
                 let space = custody::take_slot(descriptor, known.file, || victim);
                 self.victim = (victim + 1) % SPACES_MAX as Space;
