@@ -20,6 +20,8 @@ const WAYS: [Direction; 2] = [Direction::Read, Direction::Write];
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rate {
     current: Served,
+    /// It began where a budget may have been saved up, and does not count.
+    is_cut: bool,
     blocks: [Served; BLOCKS],
     count: usize,
     /// When something ended, or the lower levels began.
@@ -32,8 +34,11 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// There is no foreground, or a pace is in force: that time does not count.
+    /// There is no foreground, or a pace is in force: that time does not count, and nor does the
+    /// block that it interrupts. What has not been used up by then is served in the next.
     pub(super) fn end(&mut self) {
+        self.current = Served::default();
+        self.is_cut = true;
         self.last_ns = None;
         self.idle = None;
         self.gap_ns = 0;
@@ -85,8 +90,13 @@ impl Rate {
         self.longest_ns = self.longest_ns.max(gap_ns);
         let elapsed_ns = self.current.elapsed_ns;
         let is_burst = 2 * gap_ns >= self.longest_ns;
-        if elapsed_ns >= BLOCK_NS && is_burst || elapsed_ns >= BLOCK_NS_MAX {
-            self.blocks[self.count % BLOCKS] = std::mem::take(&mut self.current);
+        let is_long = elapsed_ns >= BLOCK_NS || self.is_cut;
+        if is_long && is_burst || elapsed_ns >= BLOCK_NS_MAX {
+            let block = std::mem::take(&mut self.current);
+            if std::mem::take(&mut self.is_cut) {
+                return;
+            }
+            self.blocks[self.count % BLOCKS] = block;
             self.count += 1;
             self.longest_ns = (self.longest_ns as f64 * GAP_KEEP) as u64;
         }
@@ -120,19 +130,20 @@ impl Rate {
         self.blocks.iter().map(|it| it.way(unit, way)).sum()
     }
 
-    /// Of what is done per ns, and the squares of what blocks differ from that, as parts of it.
+    /// Of what is done per ns, and the squares of what blocks differ from that. They are parts of
+    /// the busier direction's for either scope: as parts of both, steady writes would make any
+    /// reads look steadier.
     fn mean_and_spread(&self, unit: RateUnit, scope: RateScope) -> (f64, f64) {
         let [reads, writes] = WAYS.map(|way| self.total(unit, way));
         let busier = WAYS[usize::from(writes > reads)];
-        let rates = self.blocks.map(|block| {
-            let amount = match scope {
-                RateScope::Both => block.amount(unit, scope),
-                RateScope::Each => block.way(unit, busier),
-            };
-            amount / block.elapsed_ns.max(1) as f64
-        });
-        let mean = rates.iter().sum::<f64>() / BLOCKS as f64;
-        let off = rates.map(|rate| rate / mean - 1.0);
+        let per_ns = |block: Served, amount: f64| amount / block.elapsed_ns.max(1) as f64;
+        let one = self.blocks.map(|it| per_ns(it, it.way(unit, busier)));
+        let rates = match scope {
+            RateScope::Both => self.blocks.map(|it| per_ns(it, it.amount(unit, scope))),
+            RateScope::Each => one,
+        };
+        let [mean, scale] = [rates, one].map(|rates| rates.iter().sum::<f64>() / BLOCKS as f64);
+        let off = rates.map(|rate| (rate - mean) / scale);
         (mean, off.iter().map(|off| off * off).sum())
     }
 }
@@ -187,5 +198,70 @@ mod tests {
         assert_eq!(limit.unit, RateUnit::Bytes);
         assert_eq!(limit.scope, RateScope::Each);
         assert!((limit.per_second / 20e6 - 1.0).abs() < 0.01, "{limit:?}");
+    }
+
+    /// Each slice has a budget of 300, of which writes that somebody waits for take theirs;
+    /// reads, all at once, what is left of it, or of one of their own. The host is late now
+    /// and then.
+    fn slices(scope: RateScope, writes: impl Fn(u64) -> u64) -> RateLimit {
+        let mut transfers = Vec::new();
+        let mut begin_ns = 0;
+        for slice in 0..40 {
+            let long_ns = (95 + 10 * (slice * 7 % 5) / 4) * MS;
+            let writes = writes(slice);
+            let reads = 300 - u64::from(scope == RateScope::Both) * writes;
+            let read = |read| (begin_ns + read * MS / 100, Direction::Read, 16384.0, false);
+            transfers.extend((0..reads).map(read));
+            let write = |write| {
+                let when_ns = begin_ns + long_ns * (write + 1) / (writes + 1);
+                (when_ns, Direction::Write, 4096.0, true)
+            };
+            transfers.extend((0..writes).map(write));
+            begin_ns += long_ns;
+        }
+        transfers.sort_by_key(|transfer| transfer.0);
+        rate(transfers.into_iter()).limit().unwrap()
+    }
+
+    #[test]
+    fn steady_writes_beside_a_budget_of_reads_are_not_taken_for_a_part_of_it() {
+        let limit = slices(RateScope::Each, |_| 70);
+        assert_eq!(
+            (limit.unit, limit.scope),
+            (RateUnit::Transfers, RateScope::Each),
+            "{limit:?}"
+        );
+        assert!((limit.per_second / 3000.0 - 1.0).abs() < 0.03, "{limit:?}");
+    }
+
+    #[test]
+    fn a_budget_of_both_is_seen_where_writes_change() {
+        let limit = slices(RateScope::Both, |slice| 40 + slice * 11 % 60);
+        assert_eq!(
+            (limit.unit, limit.scope),
+            (RateUnit::Transfers, RateScope::Both),
+            "{limit:?}"
+        );
+        assert!((limit.per_second / 3000.0 - 1.0).abs() < 0.03, "{limit:?}");
+    }
+    /// Slices of 300 reads, of which the first after each pace has half as many again.
+    #[test]
+    fn what_a_pace_has_left_is_not_taken_for_the_rate() {
+        let mut rate = Rate::default();
+        let mut begin_ns = 0;
+        for _ in 0..12 {
+            rate.end();
+            begin_ns += 350 * MS;
+            for reads in [450, 300, 300, 300] {
+                for read in 0..reads {
+                    let now_ns = begin_ns + read * MS / 100;
+                    rate.resume(now_ns, 0.0);
+                    rate.add(now_ns, Direction::Read, 16384.0, false);
+                }
+                begin_ns += 100 * MS;
+            }
+        }
+        let limit = rate.limit().unwrap();
+        assert!((limit.per_second / 3000.0 - 1.0).abs() < 0.01, "{limit:?}");
     }
 }
