@@ -451,6 +451,7 @@ impl Scheduler {
                 dispatched_ns: entry.dispatched_ns,
                 ok,
                 urgent: entry.request.level <= Level::Foreground,
+                durable: entry.request.makes_durable(),
                 lower_waiting,
                 urgent_queued: self.queue.queued[0] + self.queue.queued[1],
             },

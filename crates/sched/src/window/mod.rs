@@ -45,6 +45,8 @@ pub(crate) struct Sample {
     pub ok: bool,
     /// Whether somebody waited for it.
     pub urgent: bool,
+    /// Whether that was for stable storage.
+    pub durable: bool,
     /// Whether a lower level has more to send.
     pub lower_waiting: bool,
     /// Requests queued that somebody waits for.
@@ -177,6 +179,7 @@ mod tests {
                 dispatched_ns: now_ns - 100_000,
                 ok: true,
                 urgent: false,
+                durable: false,
                 lower_waiting: true,
                 urgent_queued: 0,
             };

@@ -355,7 +355,7 @@ impl Learned {
 
     pub(super) fn next_timer(&self) -> Option<u64> {
         let pace_ns = self.pace.as_ref().and_then(Pace::next_timer);
-        let held_ns = self.awaits_flush().then(|| self.unflushed.until_ns());
+        let held_ns = self.unflushed.until_ns().filter(|_| self.awaits_flush());
         [pace_ns, held_ns].into_iter().flatten().min()
     }
 
@@ -364,6 +364,9 @@ impl Learned {
             self.urgent = flight.urgent();
         }
         let now_ns = self.latest(now_ns, flight.transfers);
+        if sample.urgent && sample.durable {
+            self.unflushed.flushed(now_ns);
+        }
         if !sample.ok {
             return;
         }
@@ -512,6 +515,7 @@ mod tests {
             dispatched_ns: now_ns,
             ok: true,
             urgent,
+            durable: false,
             lower_waiting: true,
             urgent_queued: 0,
         };

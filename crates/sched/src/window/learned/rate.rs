@@ -19,8 +19,10 @@ const WAYS: [Direction; 2] = [Direction::Read, Direction::Write];
 /// See the file's page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rate {
+    /// Whole bursts with the pauses behind them, and since the last one began.
     current: Served,
-    /// It began where a budget may have been saved up, and does not count.
+    tail: Served,
+    /// The tail began where a budget may have been saved up, and does not count.
     is_cut: bool,
     blocks: [Served; BLOCKS],
     count: usize,
@@ -34,13 +36,21 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// There is no foreground, or a pace is in force: that time does not count, and nor does the
-    /// block that it interrupts. What has not been used up by then is served in the next.
+    /// There is no foreground, or a pace is in force: that time does not count.
     pub(super) fn end(&mut self) {
-        self.current = Served::default();
+        if self.last_ns.is_some() {
+            self.forget_longest();
+        }
+        self.idle = None;
+        self.cut();
+    }
+
+    /// Nor does the burst that such a time interrupts: what of a budget it did not use up may be
+    /// saved, and served in the next one.
+    fn cut(&mut self) {
+        self.tail = Served::default();
         self.is_cut = true;
         self.last_ns = None;
-        self.idle = None;
         self.gap_ns = 0;
     }
 
@@ -57,10 +67,9 @@ impl Rate {
         if let Some((since_ns, served)) = self.idle.take() {
             if now_ns.saturating_sub(since_ns) as f64 <= gap_ns {
                 self.gap_ns += served.elapsed_ns;
-                self.current.merge(served);
+                self.tail.merge(served);
             } else {
-                self.last_ns = None;
-                self.gap_ns = 0;
+                self.cut();
             }
         }
         self.last_ns.get_or_insert(now_ns);
@@ -74,32 +83,39 @@ impl Rate {
             served.add(elapsed_ns, direction, bytes);
             return;
         }
-        self.current.elapsed_ns += elapsed_ns;
+        self.tail.elapsed_ns += elapsed_ns;
         self.gap_ns += elapsed_ns;
-        // Before it counts: it is the first of the next block.
+        // Before it counts: it is the first of the next burst.
         if !urgent {
-            self.end_block();
+            self.end_burst();
         }
-        self.current.add(0, direction, bytes);
+        self.tail.add(0, direction, bytes);
     }
 
     /// A burst follows one of the longest pauses. So a block has whole bursts with the pauses behind
     /// them, and its rate is the budget's.
-    fn end_block(&mut self) {
+    fn end_burst(&mut self) {
         let gap_ns = std::mem::take(&mut self.gap_ns);
         self.longest_ns = self.longest_ns.max(gap_ns);
-        let elapsed_ns = self.current.elapsed_ns;
-        let is_burst = 2 * gap_ns >= self.longest_ns;
-        let is_long = elapsed_ns >= BLOCK_NS || self.is_cut;
-        if is_long && is_burst || elapsed_ns >= BLOCK_NS_MAX {
-            let block = std::mem::take(&mut self.current);
-            if std::mem::take(&mut self.is_cut) {
-                return;
-            }
-            self.blocks[self.count % BLOCKS] = block;
-            self.count += 1;
-            self.longest_ns = (self.longest_ns as f64 * GAP_KEEP) as u64;
+        let elapsed_ns = self.current.elapsed_ns + self.tail.elapsed_ns;
+        if 2 * gap_ns < self.longest_ns && elapsed_ns < BLOCK_NS_MAX {
+            return;
         }
+        let tail = std::mem::take(&mut self.tail);
+        if std::mem::take(&mut self.is_cut) {
+            return;
+        }
+        self.current.merge(tail);
+        if elapsed_ns >= BLOCK_NS {
+            self.blocks[self.count % BLOCKS] = std::mem::take(&mut self.current);
+            self.count += 1;
+            self.forget_longest();
+        }
+    }
+
+    /// By and by: what was a long pause may have become a rare one.
+    fn forget_longest(&mut self) {
+        self.longest_ns = (self.longest_ns as f64 * GAP_KEEP) as u64;
     }
 
     pub(super) fn is_known(&self) -> bool {
