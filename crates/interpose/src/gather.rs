@@ -528,12 +528,20 @@ pub fn drop_context(context: usize) {
         if slot.context() != context {
             continue;
         }
-        if change(&slot.state, DONE, HELD) {
-            DONE_COUNT.fetch_sub(1, Ordering::SeqCst);
-            slot.free();
-        } else if change(&slot.state, FLYING, HELD) || change(&slot.state, STAGED, HELD) {
-            slot.free();
+        let states = [DONE, FLYING, STAGED];
+        let was = states
+            .into_iter()
+            .find(|&from| change(&slot.state, from, HELD));
+        let Some(was) = was else { continue };
+        if slot.context() != context {
+            // Another read has it by now.
+            slot.state.store(was, Ordering::SeqCst);
+            continue;
         }
+        if was == DONE {
+            DONE_COUNT.fetch_sub(1, Ordering::SeqCst);
+        }
+        slot.free();
     }
     for run in &LARGE {
         if run.context.load(Ordering::Relaxed) == context {

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{FLYING, PENDING, clear, flush, give_back};
+use super::{FLYING, LEAVING, PENDING, Pending, clear, flush, give_back};
 use crate::contexts;
 use crate::gather;
 
@@ -40,12 +40,24 @@ fn rename(from: usize, to: usize) {
 /// Gives places back of requests whose completions nobody will see.
 fn drop_named(name: usize) {
     gather::drop_context(name);
+    let has_name = |pending: &Pending| pending.context.load(Ordering::Relaxed) == name;
     for (index, pending) in PENDING.iter().enumerate() {
-        if pending.context.load(Ordering::Relaxed) == name
-            && pending.state.load(Ordering::Acquire) == FLYING
-        {
+        if !has_name(pending) || !change(pending, FLYING, LEAVING) {
+            continue;
+        }
+        if has_name(pending) {
             clear(pending);
             give_back(index, 0);
+        } else {
+            // Another request was noted there between the two looks.
+            pending.state.store(FLYING, Ordering::Release);
         }
     }
+}
+
+fn change(pending: &Pending, from: u32, to: u32) -> bool {
+    pending
+        .state
+        .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
+        .is_ok()
 }
