@@ -7,7 +7,7 @@ use iolane_protocol::sys::introduce::{self, Missed, PATIENCE_MS};
 use iolane_protocol::sys::{clock, confinement};
 use iolane_protocol::{Address, ENVIRONMENT, Memory, Welcome};
 
-use crate::sys::{environment, notice, page};
+use crate::sys::{environment, notice, page, reading};
 use crate::{ahead, asynchronous};
 
 /// What a child of a fork must not take over from its parent: the kernel
@@ -80,6 +80,9 @@ pub fn begin() {
         .store(environment::process_number(), Ordering::Relaxed);
     notice::remember_standard_error();
     environment::find_command_line();
+    if !reading::looks_at_forks() {
+        ahead::give_up();
+    }
     let is_first = ADDRESS.set(address).is_ok() && PAGE.set(page).is_ok();
     IS_ON.store(is_first, Ordering::Release);
 }

@@ -412,16 +412,32 @@ static int child_of_clone(void *from)
 	_exit(0);
 }
 
+static pid_t early;
+static int go[2];
+
+/* A child that changes the file when the pipe is closed. */
+static void fork_early(int fd, int from)
+{
+	char byte;
+
+	check(!pipe(go), "pipe");
+	early = fork();
+	if (early)
+		return;
+	close(go[1]);
+	if (read(go[0], &byte, 1) == 0)
+		change_by(fd, from, by_pwrite);
+	_exit(0);
+}
+
 static void forked(int fd, int from)
 {
-	pid_t child = fork();
 	int status;
 
-	if (child == 0) {
-		change_by(fd, from, by_pwrite);
-		_exit(0);
-	}
-	check(waitpid(child, &status, 0) == child && status == 0, "the child");
+	if (!early)
+		fork_early(fd, from);
+	close(go[1]);
+	check(waitpid(early, &status, 0) == early && status == 0, "the child");
 }
 
 static void cloned(int fd, int from)
@@ -581,6 +597,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(way, "buffered_beside"))
 		write_other_by_aio();
+	if (!strcmp(way, "forked_early"))
+		fork_early(fd, from);
 	/* Several times: on a busy machine nothing is read ahead yet at first. */
 	for (int pass = 0; pass < PASSES; pass++)
 		scan(fd, 0, from);
@@ -626,7 +644,7 @@ int main(int argc, char **argv)
 		spawn("other-truncates", from);
 	else if (!strncmp(way, "inherited", 9))
 		inherited(way, fd, from);
-	else if (!strcmp(way, "forked"))
+	else if (!strncmp(way, "forked", 6))
 		forked(fd, from);
 	else if (!strcmp(way, "cloned"))
 		cloned(fd, from);

@@ -312,6 +312,10 @@ pub fn share(descriptor: i32) {
 
 /// A descriptor was made by opening a file.
 pub fn own(descriptor: i32) {
+    if client::is_guest() {
+        // The parent has another file by that number, or none.
+        return;
+    }
     set_sole(descriptor, true);
     // In this order: a program that begins meanwhile has it, or it is found here.
     if HAS_SPAWNED.load(Ordering::SeqCst) && watch::is_inherited(descriptor) {
@@ -319,18 +323,32 @@ pub fn own(descriptor: i32) {
     }
 }
 
+/// This process is about to have a child with its descriptors (fork(2)).
+pub fn share_all() {
+    if QUEUE.load(Ordering::SeqCst) >= 0 {
+        // The child has the queue, too.
+        give_up();
+    }
+    each_sole(share);
+}
+
 /// A program is about to be executed in a process that has this one's descriptors, but for those
 /// that are closed then.
 pub fn share_inherited() {
     HAS_SPAWNED.store(true, Ordering::SeqCst);
+    each_sole(|descriptor| {
+        if watch::is_inherited(descriptor) {
+            share(descriptor);
+        }
+    });
+}
+
+fn each_sole(look: impl Fn(i32)) {
     for (at, word) in SOLE.iter().enumerate() {
         let mut left = word.load(Ordering::SeqCst);
         while left != 0 {
-            let descriptor = (at * 64) as i32 + left.trailing_zeros() as i32;
+            look((at * 64) as i32 + left.trailing_zeros() as i32);
             left &= left - 1;
-            if watch::is_inherited(descriptor) {
-                share(descriptor);
-            }
         }
     }
 }

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iolane_protocol::Memory;
 
-pub use custody::{bequeath, forget, forget_parent, forget_range, give_up, own, share};
+pub use custody::{bequeath, forget, forget_parent, forget_range, give_up, own, share, share_all};
 use page::Head;
 pub use reader::run;
 use shelf::Key;
@@ -180,6 +180,14 @@ pub fn begin_change(descriptor: i32, offset: Option<u64>, length: u64) -> Option
 
 /// The same for a call that may change other files, too, if there is a file behind the descriptor.
 pub fn begin_change_around(descriptor: i32) -> Option<Extent> {
+    if !may_be_used() {
+        // What is not to be scheduled need not be looked up.
+        return None;
+    }
+    if client::is_guest() {
+        // The descriptor is the child's, and what is known of it the parent's.
+        return begin_change_of_any();
+    }
     extent_of(descriptor, None, 0).and_then(|_| begin_change_of_any())
 }
 

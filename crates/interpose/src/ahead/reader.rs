@@ -84,7 +84,7 @@ impl Reader {
         let wanted = bytes / ORDER_PART * (ORDER_PART - 1) / page_bytes;
         let frames = wanted.min(shelf::FRAMES_MAX);
         let context = Context::open(IN_FLIGHT_MAX)?;
-        if !pages::map_frames(frames * page_bytes) || !custody::open() || !reading::ends_by_fork() {
+        if !pages::map_frames(frames * page_bytes) || !custody::open() {
             return None;
         }
         let frames = shelf::open(frames);

@@ -76,13 +76,14 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
-/// A process that forks shares its descriptors with its child: nothing is read ahead after that.
-pub fn ends_by_fork() -> bool {
-    extern "C" fn end() {
-        ahead::give_up();
+/// A process that forks shares its descriptors with its child: what they name is not read ahead after
+/// that.
+pub fn looks_at_forks() -> bool {
+    extern "C" fn before() {
+        ahead::share_all();
     }
     // SAFETY: the function lives as long as the library, which is never unloaded.
-    unsafe { pthread_atfork(Some(end), None, None) == 0 }
+    unsafe { pthread_atfork(Some(before), None, None) == 0 }
 }
 
 /// Starts the thread.

@@ -95,13 +95,13 @@ truncating! { truncate truncate64 }
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ioctl(fd: c_int, command: c_ulong, argument: usize) -> c_int {
-    if command == libc::FIONCLEX {
-        ahead::bequeath(fd);
-    }
     let change = ahead::begin_change_around(fd);
     // SAFETY: the caller's promise. The argument, if there is one, is in the register in which a
     // named one is.
     let result = unsafe { real::ioctl(fd, command, argument) };
+    if command == libc::FIONCLEX {
+        ahead::bequeath(fd);
+    }
     if let Some(change) = change {
         change.end();
     }
