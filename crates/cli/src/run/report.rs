@@ -148,7 +148,7 @@ fn open(path: &Path) -> Result<Option<File>, Failure> {
             .map_err(|error| match error.raw_os_error() {
                 Some(libc::ENXIO) => Failure::setup(
                     format!("nobody reads the pipe {}", path.display()),
-                    "Start its reader before, or name a file.",
+                    "Start its reader first, or name a file.",
                 ),
                 _ => unwritable(error),
             })?;

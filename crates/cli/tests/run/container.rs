@@ -104,7 +104,7 @@ fn it_hands_the_signal_on_that_stops_a_container() {
 /// Its clock is days ahead of the broker's: what it did would put that forward, and nobody's time would be right any more.
 #[test]
 fn a_process_with_another_clock_goes_unscheduled() {
-    let elsewhere = ["--time", "--monotonic", "1000000"];
+    let elsewhere = ["--time", "--fork", "--monotonic", "1000000"];
     let tried = Command::new("unshare").args(elsewhere).arg("true").output();
     if !tried.is_ok_and(|output| output.status.success()) {
         iolane_testing::skipped("name spaces of time are not to be had here");

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -268,6 +268,28 @@ fn what_was_closed_is_closed_for_the_command() {
     }
 }
 
+/// Its standard input is the terminal's keys. The tests may run where SIGINT is ignored, as in the background of a script.
+fn in_a_terminal(command: &str) -> Option<Child> {
+    let script = |arguments: &[&str]| {
+        let mut script = Command::new("env");
+        script
+            .args(["--default-signal=INT", "script"])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
+        script
+    };
+    if !script(&["--version"])
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        iolane_testing::skipped("script(1), or an env(1) with --default-signal, is not installed");
+        return None;
+    }
+    let mut started = script(&["--quiet", "--command", command, "/dev/null"]);
+    Some(started.spawn().unwrap())
+}
+
 /// Ctrl-C goes to the terminal's foreground group: to the command and to this program, which need
 /// not hand it on, whatever its standard input is.
 #[test]
@@ -280,14 +302,9 @@ fn a_key_of_the_terminal_reaches_the_command_once() {
         env!("CARGO_BIN_EXE_iolane"),
         trace = trace.display(),
     );
-    // These tests may run where it is ignored, as in the background of a script.
-    let started = Command::new("env")
-        .args(["--default-signal=INT", "script"])
-        .args(["--quiet", "--command", &command, "/dev/null"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn();
-    let mut terminal = started.unwrap();
+    let Some(mut terminal) = in_a_terminal(&command) else {
+        return;
+    };
     let ready = trace.with_extension("ready");
     let start = Instant::now();
     while !ready.exists() {
@@ -313,13 +330,7 @@ fn an_interrupt_that_is_no_key_reaches_the_command() {
         env!("CARGO_BIN_EXE_iolane"),
         trace.display(),
     );
-    let started = Command::new("script")
-        .args(["--quiet", "--command", &command, "/dev/null"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn();
-    let Ok(mut terminal) = started else {
-        iolane_testing::skipped("script(1) is not installed");
+    let Some(mut terminal) = in_a_terminal(&command) else {
         return;
     };
     let start = Instant::now();
