@@ -106,7 +106,7 @@ fn short_transactions_wait_for_little_of_what_nobody_waits_for() {
         (
             "percona-4x7200",
             400.0,
-            vec![beside_scan(12.0), beside_checkpoint],
+            vec![beside_scan(10.0), beside_checkpoint],
         ),
     ] {
         let alone = medians(preset, &[], Objective::default());

@@ -1,6 +1,9 @@
 //! Rate-limited volumes under a database: what somebody waits for beside all that
 //! is left of the budget.
 
+mod common;
+
+use common::median;
 use iolane_disk::Description;
 use iolane_disk::elevator::Core;
 use iolane_disk::simulation::{Arrival, Report, Simulation, Size, Stream, Time};
@@ -93,22 +96,17 @@ fn a_foreground_that_fills_the_window_leaves_the_background_its_share() {
 
 /// The rate is recognised, and kept to: nothing waits with the volume. When it is found depends on
 /// chance, so medians are bounded.
-fn waits_as_if_alone(preset: &str, per_second: f64) {
-    const SEEDS: usize = 9;
+fn waits_as_if_alone(preset: &str, per_second: f64, background_min: f64) {
     for share in [0.1, 0.4] {
-        let runs: Vec<_> = (1..=SEEDS as u64)
+        let runs: Vec<_> = (1..=9)
             .map(|seed| beside(preset, share * per_second, seed))
             .collect();
-        let [p99, p999, background] = [0, 1, 2].map(|index| {
-            let mut values: Vec<f64> = runs.iter().map(|run| run[index]).collect();
-            values.sort_by(f64::total_cmp);
-            values[SEEDS / 2]
-        });
+        let [p99, p999, background] = [0, 1, 2].map(|part| median(&runs, |run| run[part]));
         println!("medians: {p99:.2} and {p999:.2} times, {background:.3} of the background");
-        assert!(p99 < 1.5, "{preset}: {p99} times the p99");
-        assert!(p999 < 2.0, "{preset}: {p999} times the p99.9");
+        assert!(p99 < 1.4, "{preset}: {p99} times the p99");
+        assert!(p999 < 1.6, "{preset}: {p999} times the p99.9");
         assert!(
-            background > 0.88,
+            background > background_min,
             "{preset}: {background} of the background"
         );
     }
@@ -116,12 +114,13 @@ fn waits_as_if_alone(preset: &str, per_second: f64) {
 
 #[test]
 fn the_foreground_waits_as_if_alone_on_slow_volumes() {
-    waits_as_if_alone("aws-gp3", 3000.0);
-    waits_as_if_alone("gcp-pd-balanced", 6000.0);
+    // Beside a tenth of what it can, it has 0.90 in half of the runs and 0.98 in the others.
+    waits_as_if_alone("aws-gp3", 3000.0, 0.88);
+    waits_as_if_alone("gcp-pd-balanced", 6000.0, 0.95);
 }
 
 #[test]
 fn the_foreground_waits_as_if_alone_on_fast_volumes() {
-    waits_as_if_alone("aws-gp3-16000", 16_000.0);
-    waits_as_if_alone("aws-io2", 16_000.0);
+    waits_as_if_alone("aws-gp3-16000", 16_000.0, 0.95);
+    waits_as_if_alone("aws-io2", 16_000.0, 0.95);
 }

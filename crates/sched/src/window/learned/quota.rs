@@ -26,7 +26,7 @@ pub(super) struct Unflushed {
     ended_ns: u64,
     /// What usually passes from one to the next.
     interval_ns: Option<f64>,
-    /// There was such a flush, and a write, since [`forget`](Unflushed::forget).
+    /// There was such a flush, and a write, since [`matters`](Unflushed::matters).
     flushes: bool,
     wrote: bool,
 }

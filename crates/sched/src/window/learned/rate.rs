@@ -219,7 +219,7 @@ mod tests {
     /// Each slice has a budget of 300, of which writes that somebody waits for take theirs;
     /// reads, all at once, what is left of it, or of one of their own. The host is late now
     /// and then.
-    fn slices(scope: RateScope, writes: impl Fn(u64) -> u64) -> RateLimit {
+    fn is_found(scope: RateScope, writes: impl Fn(u64) -> u64) {
         let mut transfers = Vec::new();
         let mut begin_ns = 0;
         for slice in 0..40 {
@@ -236,30 +236,25 @@ mod tests {
             begin_ns += long_ns;
         }
         transfers.sort_by_key(|transfer| transfer.0);
-        rate(transfers.into_iter()).limit().unwrap()
+        let limit = rate(transfers.into_iter()).limit().unwrap();
+        assert_eq!(
+            (limit.unit, limit.scope),
+            (RateUnit::Transfers, scope),
+            "{limit:?}"
+        );
+        assert!((limit.per_second / 3000.0 - 1.0).abs() < 0.03, "{limit:?}");
     }
 
     #[test]
     fn steady_writes_beside_a_budget_of_reads_are_not_taken_for_a_part_of_it() {
-        let limit = slices(RateScope::Each, |_| 70);
-        assert_eq!(
-            (limit.unit, limit.scope),
-            (RateUnit::Transfers, RateScope::Each),
-            "{limit:?}"
-        );
-        assert!((limit.per_second / 3000.0 - 1.0).abs() < 0.03, "{limit:?}");
+        is_found(RateScope::Each, |_| 70);
     }
 
     #[test]
     fn a_budget_of_both_is_seen_where_writes_change() {
-        let limit = slices(RateScope::Both, |slice| 40 + slice * 11 % 60);
-        assert_eq!(
-            (limit.unit, limit.scope),
-            (RateUnit::Transfers, RateScope::Both),
-            "{limit:?}"
-        );
-        assert!((limit.per_second / 3000.0 - 1.0).abs() < 0.03, "{limit:?}");
+        is_found(RateScope::Both, |slice| 40 + slice * 11 % 60);
     }
+
     /// Slices of 300 reads, of which the first after each pace has half as many again.
     #[test]
     fn what_a_pace_has_left_is_not_taken_for_the_rate() {
