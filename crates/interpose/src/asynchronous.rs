@@ -312,10 +312,7 @@ pub fn withdraw(address: usize) -> bool {
         return false;
     };
     let pending = &PENDING[index];
-    let is_ours = pending
-        .state
-        .compare_exchange(PARKED, LEAVING, Ordering::SeqCst, Ordering::SeqCst)
-        .is_ok();
+    let is_ours = gather::change(&pending.state, PARKED, LEAVING);
     if is_ours {
         PARKED_COUNT.fetch_sub(1, Ordering::SeqCst);
         clear(pending);
@@ -516,11 +513,7 @@ pub fn flush(concerns: impl Fn(usize, i32) -> bool) {
 /// Submits a parked request, unless somebody else does.
 fn leave(index: usize) {
     let pending = &PENDING[index];
-    let is_ours = pending
-        .state
-        .compare_exchange(PARKED, LEAVING, Ordering::SeqCst, Ordering::SeqCst)
-        .is_ok();
-    if !is_ours {
+    if !gather::change(&pending.state, PARKED, LEAVING) {
         return;
     }
     let context = pending.context.load(Ordering::Relaxed);

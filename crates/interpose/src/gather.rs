@@ -104,7 +104,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 /// Something was staged in this process.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 
-fn change(state: &AtomicU32, from: u32, to: u32) -> bool {
+pub fn change(state: &AtomicU32, from: u32, to: u32) -> bool {
     state
         .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
         .is_ok()

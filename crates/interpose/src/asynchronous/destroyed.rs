@@ -42,7 +42,7 @@ fn drop_named(name: usize) {
     gather::drop_context(name);
     let has_name = |pending: &Pending| pending.context.load(Ordering::Relaxed) == name;
     for (index, pending) in PENDING.iter().enumerate() {
-        if !has_name(pending) || !change(pending, FLYING, LEAVING) {
+        if !has_name(pending) || !gather::change(&pending.state, FLYING, LEAVING) {
             continue;
         }
         if has_name(pending) {
@@ -53,11 +53,4 @@ fn drop_named(name: usize) {
             pending.state.store(FLYING, Ordering::Release);
         }
     }
-}
-
-fn change(pending: &Pending, from: u32, to: u32) -> bool {
-    pending
-        .state
-        .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
-        .is_ok()
 }
