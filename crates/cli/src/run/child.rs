@@ -29,8 +29,6 @@ const OWN: [i32; 2] = [SIGUSR1, SIGXFSZ];
 const LOOK: Duration = Duration::from_millis(20);
 /// The first pause after the command has ended: its last process is mostly gone by then.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// Where a signal comes from: the kernel itself, and so a terminal's keys (sigaction(2)).
-const SI_KERNEL: i32 = 0x80;
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// What the command runs under.
@@ -70,10 +68,10 @@ pub fn run(command: &[OsString], host: &mut dyn Host) -> Result<u8, Failure> {
             match arrived.si_signo {
                 SIGUSR1 => host.tell(),
                 SIGXFSZ => {}
-                // The terminal sends it to the command, too. Who sends it by kill(2) sends it to this process alone.
+                // The terminal sends it to the command, too, through the kernel. Who sends it by kill(2) sends it to this process alone.
                 SIGINT | SIGQUIT | SIGWINCH
                     if ended.is_none()
-                        && arrived.si_code == SI_KERNEL
+                        && arrived.si_code == libc::SI_KERNEL
                         && signal::keys_reach_children() => {}
                 number if ended.is_none() => signal::send(&child, number),
                 SIGWINCH => {}
